@@ -1,6 +1,11 @@
+# Every target belongs to groups that can be built alone: tandem_programs (what a user runs) and
+# tandem_tests_LABEL (the tests of one label; end-to-end tests bring the programs with them).
+add_custom_target(tandem_programs)
+add_custom_target(tandem_tests_e2e DEPENDS tandem_programs)
+
 # tandem_library(NAME SRCS a.cc ... DEPS x y)     a static library of the tree
 # tandem_binary(NAME SRCS ... DEPS ...)           a program under bin/
-# tandem_test(NAME SRCS ... DEPS ... [LABELS unit] [TIMEOUT 120] [ENV A=b ...])   a GoogleTest binary as one ctest entry
+# tandem_test(NAME SRCS ... DEPS ... [LABELS unit tsan] [TIMEOUT 120] [ENV A=b ...])   a GoogleTest binary as one ctest entry
 function(tandem_library name)
   cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
   if(A_SRCS)
@@ -19,6 +24,7 @@ function(tandem_binary name)
   add_executable(${name} ${A_SRCS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${A_DEPS} tandem_warnings)
+  add_dependencies(tandem_programs ${name})
 endfunction()
 
 function(tandem_test name)
@@ -33,6 +39,12 @@ function(tandem_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${A_DEPS} tandem_warnings GTest::gmock GTest::gtest_main)
+  foreach(label IN LISTS A_LABELS)
+    if(NOT TARGET tandem_tests_${label})
+      add_custom_target(tandem_tests_${label})
+    endif()
+    add_dependencies(tandem_tests_${label} ${name})
+  endforeach()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_ENV)

@@ -9,10 +9,13 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# ccache sees paths relative to the source tree, so that checkouts in other folders share one cache.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(tandem_launcher env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${tandem_launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${tandem_launcher})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${tandem_launcher})
 endif()
 
 add_library(tandem_warnings INTERFACE)
