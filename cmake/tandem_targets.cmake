@@ -1,5 +1,7 @@
 # Every target belongs to groups that can be built alone: tandem_programs (what a user runs) and
 # tandem_tests_LABEL (the tests of one label; end-to-end tests bring the programs with them).
+# tandem_generated makes the sources that are generated, without compiling anything.
+add_custom_target(tandem_generated)
 add_custom_target(tandem_programs)
 add_custom_target(tandem_tests_e2e DEPENDS tandem_programs)
 

@@ -1,0 +1,103 @@
+"""Which folder may include what: the table of docs/ARCHITECTURE.md ("Borders"), as data.
+
+A file belongs to the longest entry of BORDERS that its path starts with. `own` are the folders of the
+tree that it may include, its own folder always among them; `libs` are the kinds of library headers
+(LIBRARIES) besides `std`. Folders without an entry (tests, bench) are free.
+"""
+
+from source import Finding
+
+# First match wins; what matches nothing is the C++ standard library or the system's C headers.
+LIBRARIES = [
+    ("absl", ("absl/",)),
+    ("grpc", ("grpc/", "grpcpp/", "grpc++/")),
+    ("grpc", (".grpc.pb.h",)),
+    ("proto", ("google/", ".pb.h")),
+    ("tbb", ("tbb/", "oneapi/")),
+    ("cuda", ("cuda", "cublas", "cudnn", "cub/", "thrust/", "curand", "nccl", "nvml", "nvrtc",
+              "device_launch_parameters", "cooperative_groups")),
+    ("sqlite", ("sqlite3",)),
+    ("libpq", ("libpq",)),
+    ("hwloc", ("hwloc",)),
+    ("openssl", ("openssl/",)),
+    ("zstd", ("zstd",)),
+    ("xxhash", ("xxhash", "xxh")),
+    ("image", ("png.h", "jpeglib.h", "jerror.h", "turbojpeg.h")),
+    ("log", ("spdlog/", "fmt/")),
+    ("json", ("nlohmann/",)),
+    ("cli", ("CLI/",)),
+    ("blas", ("cblas", "openblas")),
+    ("gtest", ("gtest/", "gmock/")),
+    ("benchmark", ("benchmark/",)),
+]
+
+TOP = ("common/", "master/", "worker/", "client/", "kernels/", "proto/", "tests/", "bench/",
+       "examples/", "python/")
+
+BORDERS = {
+    "common/base/": dict(own=[], libs=["absl", "log"]),
+    "common/model/": dict(own=["common/base/"], libs=["absl"]),
+    "common/wire/": dict(own=["common/base/", "common/model/"], libs=["absl", "proto"]),
+    "common/rpc/": dict(own=["common/base/", "common/model/", "common/wire/"],
+                        libs=["absl", "proto", "grpc"]),
+    "common/data/": dict(
+        own=["common/base/", "common/model/", "common/wire/", "common/rpc/"],
+        libs=["absl", "proto", "grpc", "openssl", "xxhash", "zstd"]),
+    "master/core/": dict(own=["common/base/", "common/model/", "master/policy/"], libs=["absl"]),
+    "master/policy/": dict(own=["common/base/", "common/model/"], libs=["absl"]),
+    "master/store/": dict(
+        own=["common/base/", "common/model/", "common/wire/"],
+        libs=["absl", "proto", "sqlite", "libpq", "openssl", "xxhash", "zstd"]),
+    "master/": dict(own=["common/", "master/", "kernels/"],
+                    libs=["absl", "proto", "grpc", "log", "cli", "json", "openssl", "xxhash"]),
+    "worker/core/": dict(own=["common/base/", "common/model/"], libs=["absl"]),
+    "worker/device/cuda/": dict(
+        own=["common/base/", "common/model/", "kernels/", "worker/device/"], libs=["absl", "cuda"]),
+    "worker/device/cpu/": dict(
+        own=["common/base/", "common/model/", "kernels/", "worker/device/"],
+        libs=["absl", "tbb", "hwloc"]),
+    "worker/device/": dict(own=["common/base/", "common/model/", "kernels/"], libs=["absl"]),
+    "worker/executor/": dict(
+        own=["common/", "kernels/", "worker/device/"],
+        libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash", "openssl"]),
+    "worker/": dict(own=["common/", "kernels/", "worker/"],
+                    libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash"]),
+    "client/": dict(own=["common/", "kernels/"],
+                    libs=["absl", "proto", "grpc", "log", "cli", "json", "openssl", "xxhash"]),
+    "kernels/": dict(own=["kernels/"], libs=["image", "blas"]),
+}
+
+
+def library_of(name):
+    """The kind of library that an included header belongs to; "std" for all the rest."""
+    for kind, marks in LIBRARIES:
+        if any(name.startswith(m) if not m.startswith(".") else name.endswith(m) for m in marks):
+            return kind
+    return "std"
+
+
+def entry_of(path):
+    """The folder of BORDERS that governs `path`, or None."""
+    folders = [f for f in BORDERS if path.startswith(f)]
+    return max(folders, key=len) if folders else None
+
+
+def check_file(file):
+    folder = entry_of(file.path)
+    if folder is None or not file.is_cxx:
+        return
+    border = BORDERS[folder]
+    for line, name in file.includes():
+        if name.startswith(TOP) and not name.endswith(".pb.h"):
+            if not name.startswith((folder, *border["own"])):
+                yield Finding(file.path, line, "border",
+                              f"{folder} may not include {name}; it may include "
+                              f"{', '.join([folder, *border['own']])}")
+            continue
+        kind = library_of(name)
+        if kind == "cuda" and file.path.endswith((".cu", ".cuh")):
+            continue
+        if kind != "std" and kind not in border["libs"]:
+            yield Finding(file.path, line, "border",
+                          f"{folder} may not include {name} ({kind}); its libraries are "
+                          f"{', '.join(['std', *border['libs']])}")
