@@ -1,0 +1,158 @@
+// What master and worker say to each other about leases, as plain data: the pure form of
+// proto/tandem/worker/v1. Both cores speak it; common/wire translates.
+//
+// Lease numbers: a grant is a *run* of `count` leases (epoch, first_n) … of one job; lease i is the
+// node of 2^level leaves at first_leaf + i * 2^level, the last one clipped at the job's end. A run
+// costs the same to send, keep and commit as a single lease; each lease in it can still be
+// committed, recalled or voided by itself, down to a leaf.
+//
+// Thread-safety: plain data.
+#ifndef TANDEM_COMMON_MODEL_LEASE_MESSAGES_H_
+#define TANDEM_COMMON_MODEL_LEASE_MESSAGES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/model/ids.h"
+#include "common/model/outputs.h"
+
+namespace tandem {
+
+struct LeafInterval {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  friend bool operator==(const LeafInterval&, const LeafInterval&) = default;
+};
+
+// Leaves of a run of leases; `n` is the lease that holds `leaves.first`.
+struct LeafRun {
+  uint64_t n = 0;
+  LeafInterval leaves;
+  friend bool operator==(const LeafRun&, const LeafRun&) = default;
+};
+
+// ---- master to worker ----
+
+struct Grant {
+  JobId job;
+  uint64_t first_n = 0;
+  uint64_t first_leaf = 0;
+  uint8_t level = 0;
+  uint64_t count = 0;
+  uint32_t attempt = 0;
+  bool suspect = false;              // run alone, in sub-intervals down to one task
+  std::vector<uint64_t> skip_tasks;  // given up (CRASH_LIMIT): not run, counted as failed
+};
+
+// A partial of a reduction: the value over a set of leaves.
+struct Partial {
+  uint64_t id = 0;  // the master's number for it, in the job
+  std::vector<LeafInterval> leaves;
+  OutputsHandle outputs;
+  uint64_t tasks = 0;   // counted in the value
+  uint64_t failed = 0;  // not counted, because they failed
+};
+
+// Merge `inputs` into one partial; none of them: make the identity.
+struct MergeGrant {
+  JobId job;
+  uint64_t n = 0;
+  std::vector<Partial> inputs;
+};
+
+struct Recall {
+  JobId job;
+  LeafInterval leaves;
+};
+
+// How many more leaves of a job a worker may expect.
+struct Outlook {
+  JobId job;
+  double share_leaves = 0;
+};
+
+// ---- worker to master ----
+
+// Leaves that a worker holds at attach: unstarted, running, or finished and not acknowledged.
+struct HeldLeaves {
+  JobId job;
+  LeafInterval leaves;
+  uint32_t attempt = 0;
+  LeaseId lease;  // of the first leaf
+};
+
+// Finished leaves. Concatenated outputs: one run, its tasks' bytes in order. Reduced outputs: the
+// partial over exactly these runs, taken whole or not at all.
+struct Commit {
+  JobId job;
+  std::vector<LeafRun> runs;
+  OutputsHandle outputs;
+  std::vector<TaskFailure> failures;  // in order of tasks
+  uint64_t busy_ns = 0;
+  uint64_t tasks = 0;  // counted in a partial's value
+};
+
+struct MergeCommit {
+  JobId job;
+  uint64_t n = 0;
+  OutputsHandle outputs;
+  uint64_t tasks = 0;
+  uint64_t failed = 0;
+  std::string error;  // not empty: it failed, and why
+};
+
+// Leaves that had started and not finished when their executor was lost.
+struct Crash {
+  JobId job;
+  LeafRun run;
+  bool task_known = false;
+  uint64_t task = 0;
+  std::string signal;
+};
+
+// Leaves given back without blame.
+struct Return {
+  JobId job;
+  LeafRun run;
+};
+
+struct JobFault {
+  JobId job;
+  std::string reason;  // token, then words
+  bool fatal = false;  // true: no worker can run it; false: this one cannot
+};
+
+enum class DeviceKind { kUnspecified = 0, kCpu = 1, kGpu = 2, kEmulated = 3 };
+
+struct DeviceInfo {
+  DeviceKind kind = DeviceKind::kUnspecified;
+  std::string model;
+  std::string uuid;
+  uint32_t cores = 0;
+  uint64_t memory_bytes = 0;
+  uint32_t groups = 0;
+};
+
+// Measured: a batch of n tasks takes fixed_seconds + n / tasks_per_second.
+struct KernelRate {
+  std::string kernel;
+  DeviceKind device = DeviceKind::kUnspecified;
+  double tasks_per_second = 0;
+  double fixed_seconds = 0;
+};
+
+struct Report {
+  uint64_t number = 0;
+  std::vector<Commit> commits;
+  std::vector<MergeCommit> merges;
+  std::vector<Crash> crashes;
+  std::vector<Return> returns;
+  std::vector<JobFault> job_faults;
+  std::vector<KernelRate> rates;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_COMMON_MODEL_LEASE_MESSAGES_H_

@@ -1,0 +1,245 @@
+// What goes into the worker's core and what comes out of it.
+//
+// The core pools granted leaves, hands pieces to the core groups (and later GPUs) that have room,
+// collects what they finish into reports, and survives the loss of either side: of an executor (its
+// suspects are reported, the rest goes back to the pool) and of the master (it keeps running; at
+// the next attach it says what it holds).
+//
+//   WorkerCore core(options, seed);
+//   core.Step(Granted{grant}, now, &effects);
+//
+// Staging: a finished piece's large outputs lie in the staging file of the executor *incarnation*
+// that made them. The core asks the shell to push them to the master's segments (PushRegion), puts
+// the Region that comes back into the commit, and releases the staging once the commit is
+// acknowledged.
+//
+// Thread-safety: plain data.
+#ifndef TANDEM_WORKER_CORE_EVENTS_H_
+#define TANDEM_WORKER_CORE_EVENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/model/ids.h"
+#include "common/model/job_spec.h"
+#include "common/model/lease_messages.h"
+
+namespace tandem::worker {
+
+using PieceId = uint64_t;
+using PushId = uint64_t;
+
+// One life of one executor process. Numbers are never used again.
+using ExecutorId = uint64_t;
+
+// Bytes of one output: inline, or in an executor's staging file.
+struct StagedOutput {
+  uint32_t output = 0;
+  std::string inline_bytes;  // used when length == 0
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
+// ---- events from the master's stream ----
+
+struct Connected {};  // the stream is up; answer with SendHello
+struct Disconnected {};
+
+struct JobDescribed {
+  JobId job;
+  std::string owner;
+  std::string kernel;
+  uint64_t task_count = 0;
+  uint64_t grain = 0;
+  bool reduces = false;      // has reduced outputs
+  bool accumulates = false;  // all outputs reduced and exact: an executor may keep one accumulator
+  uint64_t partial_bytes = 0;
+  uint64_t output_bytes_per_task = 0;  // concatenated outputs; ragged: an estimate
+  double cost_ns_per_task = 0;         // the kernel's hint
+};
+struct Welcomed {
+  WorkerId worker;
+  Epoch epoch;
+  absl::Duration lease_ttl;
+  absl::Duration heartbeat;
+  std::vector<Grant> adopted;  // every older lease is void
+};
+struct Granted {
+  Grant grant;
+};
+struct MergeGranted {
+  MergeGrant merge;
+};
+struct Recalled {
+  Recall recall;
+};
+struct OutlookSaid {
+  Outlook outlook;
+};
+struct JobDropped {
+  JobId job;
+};
+struct ReportAcked {
+  uint64_t number = 0;
+};
+struct DrainSaid {
+  bool drain = true;
+};
+
+// ---- events from executors ----
+
+struct ExecutorReady {
+  ExecutorId executor = 0;
+  std::string owner;
+  uint32_t groups = 1;  // core groups: each pulls for itself
+  uint32_t cores = 1;
+  DeviceKind kind = DeviceKind::kCpu;
+};
+// A start page says which leaves had started and not finished.
+struct Suspect {
+  JobId job;
+  LeafInterval leaves;
+  bool task_known = false;
+  uint64_t task = 0;
+};
+struct ExecutorLost {
+  ExecutorId executor = 0;
+  std::string how;  // "SIGSEGV", "exit 3"
+  std::vector<Suspect> suspects;
+};
+struct PieceFinished {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+  absl::Duration busy;
+  absl::Duration fetch;
+  bool accumulated = false;
+  std::vector<StagedOutput> outputs;
+  std::vector<TaskFailure> failures;
+  uint64_t tasks = 0;
+};
+struct PartialFinished {
+  ExecutorId executor = 0;
+  JobId job;
+  std::vector<PieceId> pieces;
+  std::vector<StagedOutput> outputs;
+  uint64_t tasks = 0;
+};
+struct MergeFinished {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+  std::vector<StagedOutput> outputs;
+  uint64_t tasks = 0;
+  uint64_t failed = 0;
+  std::string error;
+  absl::Duration busy;
+};
+struct PieceReturned {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+};
+struct JobErrored {
+  ExecutorId executor = 0;
+  JobId job;
+  std::string reason;
+  bool fatal = false;
+  std::vector<PieceId> pieces;
+};
+
+// ---- events from the pusher and the timer ----
+
+struct PushDone {
+  PushId push = 0;
+  Region region;
+};
+struct PushFailed {
+  PushId push = 0;  // tried again after the next Welcome, or after a backoff
+};
+struct Tick {};
+struct Shutdown {};  // finish what runs, return the rest, leave
+
+using Event = std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted,
+                           Recalled, OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady,
+                           ExecutorLost, PieceFinished, PartialFinished, MergeFinished,
+                           PieceReturned, JobErrored, PushDone, PushFailed, Tick, Shutdown>;
+
+// ---- effects ----
+
+struct SendHello {
+  uint64_t max_epoch = 0;
+  std::vector<HeldLeaves> held;
+};
+struct StartExecutor {  // the shell answers with ExecutorReady or ExecutorLost
+  ExecutorId executor = 0;
+  std::string owner;
+};
+struct KillExecutor {
+  ExecutorId executor = 0;
+};
+struct SetupJob {  // before the first piece of a job for this executor
+  ExecutorId executor = 0;
+  JobId job;
+};
+struct RunPiece {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+  JobId job;
+  LeafInterval leaves;
+  uint32_t attempt = 0;
+  uint32_t group = 0;
+  bool suspect = false;
+  std::vector<uint64_t> skip_tasks;
+};
+struct RunMerge {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+  JobId job;
+  std::vector<Partial> inputs;
+};
+struct CancelPiece {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+};
+struct FlushJob {
+  ExecutorId executor = 0;
+  JobId job;
+};
+struct DiscardAccumulator {
+  ExecutorId executor = 0;
+  JobId job;
+};
+struct ForgetJob {
+  ExecutorId executor = 0;
+  JobId job;
+};
+struct ReleaseStaging {
+  ExecutorId executor = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+struct PushRegion {
+  PushId push = 0;
+  ExecutorId executor = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
+struct Effects {
+  std::optional<SendHello> hello;
+  bool heartbeat = false;
+  std::vector<Report> reports;  // numbered
+  std::vector<std::variant<StartExecutor, KillExecutor, SetupJob, RunPiece, RunMerge, CancelPiece,
+                           FlushJob, DiscardAccumulator, ForgetJob, ReleaseStaging>>
+      to_executors;  // in order
+  std::vector<PushRegion> pushes;
+  bool leaving = false;
+  MonoTime next_deadline = MonoTime::Infinite();
+};
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_CORE_EVENTS_H_
