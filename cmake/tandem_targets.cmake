@@ -4,6 +4,13 @@
 add_custom_target(tandem_generated)
 add_custom_target(tandem_programs)
 add_custom_target(tandem_tests_e2e DEPENDS tandem_programs)
+add_custom_target(tandem_tests_unit)
+add_custom_target(tandem_tests_tsan)
+
+if(TANDEM_SANITIZE STREQUAL thread)
+  add_library(tandem_tsan_absl OBJECT ${PROJECT_SOURCE_DIR}/tests/support/tsan_absl.cc)
+  target_link_libraries(tandem_tsan_absl PUBLIC absl::synchronization ${CMAKE_DL_LIBS})
+endif()
 
 # tandem_library(NAME SRCS a.cc ... DEPS x y)     a static library of the tree
 # tandem_binary(NAME SRCS ... DEPS ...)           a program under bin/
@@ -41,6 +48,9 @@ function(tandem_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${A_DEPS} tandem_warnings GTest::gmock GTest::gtest_main)
+  if(TANDEM_SANITIZE STREQUAL thread)
+    target_link_libraries(${name} PRIVATE tandem_tsan_absl)
+  endif()
   foreach(label IN LISTS A_LABELS)
     if(NOT TARGET tandem_tests_${label})
       add_custom_target(tandem_tests_${label})
