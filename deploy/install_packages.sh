@@ -20,14 +20,17 @@ done
 
 missing_packages() {
   local have
-  have=" $(dpkg-query -W -f '${db:Status-Abbrev}|${Package}\n' "${wanted[@]}" 2>/dev/null |
+  # dpkg-query fails when it knows one of them not; what it knows it prints all the same.
+  have=" $( (dpkg-query -W -f '${db:Status-Abbrev}|${Package}\n' "${wanted[@]}" 2>/dev/null || true) |
     awk -F'|' '$1 ~ /^.i/ {print $2}' | tr '\n' ' ')"
   for name in "${wanted[@]}"; do
     case "$have" in *" $name "*) ;; *) echo "$name" ;; esac
   done
 }
 
-mapfile -t missing < <(missing_packages)
+missing=$(missing_packages)
+mapfile -t missing <<<"$missing"
+[ -n "${missing[0]}" ] || missing=()
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 . /etc/os-release
