@@ -38,3 +38,7 @@ if(TANDEM_SANITIZE)
     add_compile_options(-fno-sanitize-recover=undefined)
   endif()
 endif()
+
+if(TANDEM_FAILPOINTS)
+  add_compile_definitions(TANDEM_FAILPOINTS=1)
+endif()

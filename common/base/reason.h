@@ -72,6 +72,8 @@
   X(StoreCorrupt, "STORE_CORRUPT")             \
   X(StoreLocked, "STORE_LOCKED")               \
   X(StoreFailed, "STORE_FAILED")               \
+  X(JournalFull, "JOURNAL_FULL")               \
+  X(JournalIo, "JOURNAL_IO")                   \
   X(WorkerNotFound, "WORKER_NOT_FOUND")        \
   X(VersionSkew, "VERSION_SKEW")               \
   X(ProtocolError, "PROTOCOL_ERROR")           \
