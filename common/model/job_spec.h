@@ -67,8 +67,9 @@ struct JobSpec {
   uint32_t crash_limit = 3;  // Strikes before a leaf is failed.
   // More failed tasks than this end the job; nothing: no limit.
   std::optional<uint64_t> max_task_failures;
-  bool allow_failed = false;  // A reduction with failed tasks may still succeed.
-  std::vector<JobId> after;   // Starts when all of these have succeeded.
+  bool allow_failed = false;      // A reduction with failed tasks may still succeed.
+  uint64_t max_lease_leaves = 0;  // The most leaves one lease may hold; 0: the policy's choice.
+  std::vector<JobId> after;       // Starts when all of these have succeeded.
 
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };

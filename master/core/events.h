@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/model/bound_job.h"
 #include "common/model/ids.h"
 #include "common/model/job_spec.h"
 #include "common/model/kernel_info.h"
@@ -41,7 +42,10 @@ using RequestToken = uint64_t;
 // exist.
 struct SubmitJob {
   RequestToken token = 0;
-  std::shared_ptr<const BoundJob> job;
+  // The spec with defaults filled in: owner, split axis, grain, kernel pinned by identity.
+  std::shared_ptr<const JobSpec> spec;
+  std::shared_ptr<const BoundJob> bound;
+  std::shared_ptr<const KernelInfo> kernel;
   std::string request_id;
   uint64_t request_hash = 0;
   absl::Time submitted;  // wall time, for people
@@ -189,7 +193,7 @@ struct Effects {
   std::vector<SetDrain> drains;
   std::vector<Reply> replies;
   std::vector<JobStatus> statuses;  // always durable first; at most one a job and Step batch
-  MonoTime next_deadline = MonoTime::Infinite();
+  MonoTime next_deadline = MonoTime::InfiniteFuture();
 };
 
 }  // namespace tandem::master

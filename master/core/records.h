@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/model/bound_job.h"
 #include "common/model/ids.h"
 #include "common/model/job_spec.h"
 #include "common/model/kernel_info.h"
@@ -23,7 +24,9 @@ namespace tandem::master {
 
 struct JobAccepted {
   JobId job;
+  std::shared_ptr<const JobSpec> spec;
   std::shared_ptr<const BoundJob> bound;
+  std::shared_ptr<const KernelInfo> kernel;
   std::string request_id;
   uint64_t request_hash = 0;
   absl::Time submitted;

@@ -237,7 +237,7 @@ struct Effects {
       to_executors;  // in order
   std::vector<PushRegion> pushes;
   bool leaving = false;
-  MonoTime next_deadline = MonoTime::Infinite();
+  MonoTime next_deadline = MonoTime::InfiniteFuture();
 };
 
 }  // namespace tandem::worker
