@@ -5,7 +5,7 @@
 //   Plan plan = PlanRange(job, job.tree.Tasks(node));      // plan.h
 //
 // Binding is a pure function of spec and kernel: master, worker and client get the same BoundJob.
-// Thread-safety: a value type. Ownership: holds no pointer to spec or kernel.
+// Thread-safety: a value type. Ownership: holds copies of spec and kernel.
 #ifndef TANDEM_COMMON_MODEL_BOUND_JOB_H_
 #define TANDEM_COMMON_MODEL_BOUND_JOB_H_
 
@@ -96,6 +96,8 @@ struct BoundOutput {
 };
 
 struct BoundJob {
+  JobSpec spec;       // With defaults filled in: kernel@hash, split axis, grain.
+  KernelInfo kernel;  // What it is bound against.
   std::string kernel_identity;
   std::string split_axis;
   int split_axis_index = -1;
@@ -118,7 +120,7 @@ struct BoundJob {
 
 // Errors: INVALID_ARGUMENT, with reason, field path and what to do; UNIMPLEMENTED for what is not
 // honoured yet; FAILED_PRECONDITION KERNEL_CHANGED when the spec insists on another content.
-absl::StatusOr<BoundJob> ValidateAndBind(const JobSpec& spec, const KernelInfo& kernel,
+absl::StatusOr<BoundJob> ValidateAndBind(JobSpec spec, const KernelInfo& kernel,
                                          const Capabilities& capabilities = {},
                                          const JobLimits& limits = {});
 

@@ -26,9 +26,11 @@ enum class OutputClass : uint8_t {
 std::string_view OutputClassName(OutputClass output_class);
 
 struct CostHint {
-  // Time of one task on one core, before anything is measured; 0: unknown.
-  double ns_per_task = 0;
-  // Tasks in a leaf that suit the kernel; 0: derived from ns_per_task.
+  // Time of one unit of work on one core, before anything is measured; 0: unknown.
+  double ns_per_unit = 0;
+  // Units of work a task: a product of scalars, axes and numbers, "k * m"; "" is 1.
+  std::string units;
+  // Tasks in a leaf that suit the kernel; 0: derived from the cost.
   uint64_t grain = 0;
   friend bool operator==(const CostHint&, const CostHint&) = default;
 };
@@ -38,7 +40,13 @@ struct KernelInfo {
   Signature signature;
   uint64_t content_hash = 0;
   OutputClass output_class = OutputClass::kUnspecified;
+  double tolerance = 0;  // Class tolerant: bound of the relative error.
+  // Axes that a job may split, the first is the default; empty: the signature's task_axes().
+  std::vector<std::string> split_axes;
   CostHint cost;
+  bool whole_leaf = false;   // Float sums: partials merge up the range tree (TANDEM_WHOLE_LEAF).
+  bool host_stages = false;  // Ragged, with stages on the host around the grid.
+  std::string summary;       // One line for people.
   // fault_reasons[code] says why a task failed; [0] is "ok".
   std::vector<std::string> fault_reasons;
 

@@ -90,6 +90,7 @@ struct OperandSpec {
   TensorSpec spec;
   // Locator for a dense tensor; one of the others, or a Locator of a job's output, for a ragged.
   std::variant<Locator, RaggedPacked, RaggedItems> source;
+  std::vector<std::string> item_names;  // Ragged, for people: a name an item, or none at all.
   friend bool operator==(const OperandSpec&, const OperandSpec&) = default;
 };
 
