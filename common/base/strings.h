@@ -88,7 +88,8 @@ std::string HumanSize(uint64_t bytes);
 // "90s", "1h30m", "250ms", "1.5h", "2d", Slurm's "D-HH:MM:SS" and "HH:MM:SS"; "0". A bare number
 // or "MM:SS"/"HH:MM" is refused with both readings. Errors: INVALID_ARGUMENT.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
-// (Not FormatDuration: absl has that name.) "1h30m", "2d3h", "1.5s", "250ms", "unlimited": at most two units, and what ParseDuration reads.
+// (Not FormatDuration: absl has that name.) "1h30m", "2d3h", "1.5s", "250ms", "unlimited": at most
+// two units, and what ParseDuration reads.
 std::string HumanDuration(absl::Duration duration);
 
 }  // namespace tandem

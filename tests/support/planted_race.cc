@@ -1,5 +1,5 @@
-// A true race beside an absl::Mutex: the `tsan` preset's tests expect ThreadSanitizer to report it, so
-// that neither the suppressions nor tsan_absl.cc can silence everything unnoticed.
+// A true race beside an absl::Mutex: the `tsan` preset's tests expect ThreadSanitizer to report it,
+// so that neither the suppressions nor tsan_absl.cc can silence everything unnoticed.
 #include <cstdio>
 #include <thread>
 
