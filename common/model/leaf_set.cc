@@ -1,0 +1,246 @@
+#include "common/model/leaf_set.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/base/check.h"
+#include "common/base/strings.h"
+
+namespace tandem {
+
+LeafSet::Intervals::const_iterator LeafSet::FirstEndingAtOrAfter(uint64_t leaf) const {
+  if (intervals_.empty()) return intervals_.end();
+  // Work goes on where it went on before: look at the ends first.
+  auto last = std::prev(intervals_.end());
+  if (last->begin <= leaf) return last->end >= leaf ? last : intervals_.end();
+  auto it = intervals_.begin();
+  if (it->end >= leaf) return it;
+  it = intervals_.upper_bound(leaf);
+  if (it != intervals_.begin()) {
+    auto before = std::prev(it);
+    if (before->end >= leaf) return before;
+  }
+  return it;
+}
+
+uint64_t LeafSet::Add(LeafRange range) {
+  if (range.empty()) return 0;
+  auto it = FirstEndingAtOrAfter(range.begin);
+  if (it == intervals_.end() || it->begin > range.end) {
+    intervals_.insert(it, Interval{range.begin, range.end});
+    count_ += range.size();
+    return range.size();
+  }
+  // `it` touches the range: it grows to cover it and absorbs what else the range touches.
+  uint64_t covered = it->end - it->begin;
+  uint64_t end = std::max(it->end, range.end);
+  auto next = std::next(it);
+  const uint64_t begin = std::min(it->begin, range.begin);
+  it->begin = begin;
+  if (next != intervals_.end() && next->begin <= range.end) {
+    const auto first_absorbed = next;
+    for (; next != intervals_.end() && next->begin <= range.end; ++next) {
+      covered += next->end - next->begin;
+      end = std::max(end, next->end);
+    }
+    it->end = end;
+    intervals_.erase(first_absorbed, next);
+  } else {
+    it->end = end;
+  }
+  const uint64_t added = end - begin - covered;
+  count_ += added;
+  return added;
+}
+
+uint64_t LeafSet::Remove(LeafRange range) {
+  if (range.empty()) return 0;
+  uint64_t removed = 0;
+  auto it = FirstEndingAtOrAfter(range.begin + 1);
+  while (it != intervals_.end() && it->begin < range.end) {
+    const LeafRange old{it->begin, it->end};
+    removed += std::min(old.end, range.end) - std::max(old.begin, range.begin);
+    const bool keeps_left = old.begin < range.begin;
+    const bool keeps_right = old.end > range.end;
+    if (keeps_left) it->end = range.begin;
+    if (keeps_left && keeps_right) {
+      intervals_.insert(std::next(it), Interval{range.end, old.end});
+      break;
+    }
+    if (keeps_right) {
+      it->begin = range.end;
+      break;
+    }
+    it = keeps_left ? std::next(it) : intervals_.erase(it);
+  }
+  count_ -= removed;
+  return removed;
+}
+
+void LeafSet::AddAll(const LeafSet& other) {
+  if (empty()) {
+    *this = other;
+    return;
+  }
+  for (const LeafRange range : other) Add(range);
+}
+
+void LeafSet::RemoveAll(const LeafSet& other) {
+  if (&other == this) {
+    Clear();
+    return;
+  }
+  for (const LeafRange range : other) Remove(range);
+}
+
+bool LeafSet::Contains(uint64_t leaf) const { return ContainsAll({leaf, leaf + 1}); }
+
+bool LeafSet::ContainsAll(LeafRange range) const {
+  if (range.empty()) return true;
+  const auto it = FirstEndingAtOrAfter(range.end);
+  return it != intervals_.end() && it->begin <= range.begin;
+}
+
+bool LeafSet::ContainsAll(const LeafSet& other) const {
+  if (other.count_ > count_) return false;
+  return std::all_of(other.begin(), other.end(),
+                     [this](LeafRange range) { return ContainsAll(range); });
+}
+
+bool LeafSet::Intersects(LeafRange range) const {
+  if (range.empty()) return false;
+  const auto it = FirstEndingAtOrAfter(range.begin + 1);
+  return it != intervals_.end() && it->begin < range.end;
+}
+
+LeafRange LeafSet::longest() const {
+  const Interval* best = nullptr;
+  for (const Interval& interval : intervals_) {
+    if (best == nullptr || interval.end - interval.begin > best->end - best->begin) {
+      best = &interval;
+    }
+  }
+  return {best->begin, best->end};
+}
+
+std::optional<uint64_t> LeafSet::FirstIn(uint64_t from) const {
+  const auto it = FirstEndingAtOrAfter(from + 1);
+  if (it == intervals_.end()) return std::nullopt;
+  return std::max(it->begin, from);
+}
+
+uint64_t LeafSet::FirstNotIn(uint64_t from) const {
+  const auto it = FirstEndingAtOrAfter(from + 1);
+  return it != intervals_.end() && it->begin <= from ? it->end : from;
+}
+
+std::optional<Node> LeafSet::PeekLeft(const RangeTree& tree, uint64_t leaves_max) const {
+  if (empty() || leaves_max == 0) return std::nullopt;
+  const LeafRange range = first();
+  return tree.LargestNodeAt(range.begin, leaves_max, range);
+}
+
+std::optional<Node> LeafSet::PeekRight(const RangeTree& tree, uint64_t leaves_max) const {
+  if (empty() || leaves_max == 0) return std::nullopt;
+  const LeafRange range = last();
+  return tree.LargestNodeEndingAt(range.end, leaves_max, range);
+}
+
+std::optional<Node> LeafSet::TakeFromLeft(const RangeTree& tree, uint64_t leaves_max) {
+  const std::optional<Node> node = PeekLeft(tree, leaves_max);
+  if (!node.has_value()) return node;
+  const auto it = intervals_.begin();
+  const uint64_t taken = tree.LeafCount(*node);
+  count_ -= taken;
+  if (it->begin + taken == it->end) {
+    intervals_.erase(it);
+  } else {
+    it->begin += taken;
+  }
+  return node;
+}
+
+std::optional<Node> LeafSet::TakeFromRight(const RangeTree& tree, uint64_t leaves_max) {
+  const std::optional<Node> node = PeekRight(tree, leaves_max);
+  if (!node.has_value()) return node;
+  const auto it = std::prev(intervals_.end());
+  count_ -= tree.LeafCount(*node);
+  if (it->begin == node->first_leaf) {
+    intervals_.erase(it);
+  } else {
+    it->end = node->first_leaf;
+  }
+  return node;
+}
+
+LeafSet LeafSet::Union(const LeafSet& a, const LeafSet& b) {
+  LeafSet result = a;
+  result.AddAll(b);
+  return result;
+}
+
+LeafSet LeafSet::Difference(const LeafSet& a, const LeafSet& b) {
+  LeafSet result = a;
+  result.RemoveAll(b);
+  return result;
+}
+
+LeafSet LeafSet::Intersection(const LeafSet& a, const LeafSet& b) {
+  LeafSet result;
+  auto x = a.intervals_.begin();
+  auto y = b.intervals_.begin();
+  while (x != a.intervals_.end() && y != b.intervals_.end()) {
+    result.Add({std::max(x->begin, y->begin), std::min(x->end, y->end)});
+    if (x->end < y->end) {
+      ++x;
+    } else {
+      ++y;
+    }
+  }
+  return result;
+}
+
+LeafSet LeafSet::Within(LeafRange range) const {
+  LeafSet result;
+  if (range.empty()) return result;
+  for (auto it = FirstEndingAtOrAfter(range.begin + 1);
+       it != intervals_.end() && it->begin < range.end; ++it) {
+    result.Add({std::max(it->begin, range.begin), std::min(it->end, range.end)});
+  }
+  return result;
+}
+
+std::vector<Node> LeafSet::ToNodes(const RangeTree& tree) const {
+  std::vector<Node> nodes;
+  for (const LeafRange range : *this) {
+    tree.ForEachNode(range, [&nodes](Node node) { nodes.push_back(node); });
+  }
+  return nodes;
+}
+
+std::string LeafSet::ToString() const {
+  std::string text = "{";
+  for (const LeafRange range : *this) {
+    StrAppend(&text, text.size() == 1 ? "" : ",", range);
+  }
+  return text + "}";
+}
+
+bool operator==(const LeafSet& a, const LeafSet& b) {
+  return a.count_ == b.count_ && a.intervals_.size() == b.intervals_.size() &&
+         std::equal(a.begin(), a.end(), b.begin());
+}
+
+void LeafSet::CheckInvariants() const {
+  uint64_t count = 0;
+  const Interval* before = nullptr;
+  for (const Interval& interval : intervals_) {
+    CHECK(interval.begin < interval.end);
+    CHECK(before == nullptr || before->end < interval.begin);
+    count += interval.end - interval.begin;
+    before = &interval;
+  }
+  CHECK(count == count_);
+}
+
+}  // namespace tandem
