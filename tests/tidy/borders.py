@@ -57,8 +57,9 @@ BORDERS = {
         own=["common/base/", "common/model/", "kernels/", "worker/device/"],
         libs=["absl", "tbb", "hwloc"]),
     "worker/device/": dict(own=["common/base/", "common/model/", "kernels/"], libs=["absl"]),
+    "worker/ring/": dict(own=["common/base/"], libs=["absl", "proto"]),
     "worker/executor/": dict(
-        own=["common/", "kernels/", "worker/device/"],
+        own=["common/", "kernels/", "worker/device/", "worker/ring/"],
         libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash", "openssl"]),
     "worker/": dict(own=["common/", "kernels/", "worker/"],
                     libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash"]),

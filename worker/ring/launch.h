@@ -1,0 +1,46 @@
+// ExecutorLaunch: everything a supervisor tells a new executor, as its command line.
+//
+//   tandem-executor --channel=3,4,5 --staging=6 --start-page=/var/…/start-7 --owner=ada …
+//
+// Both sides use this one description, so that they cannot drift apart.
+//
+// Thread-safety: plain data.
+#ifndef TANDEM_WORKER_RING_LAUNCH_H_
+#define TANDEM_WORKER_RING_LAUNCH_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace tandem::worker {
+
+struct ExecutorLaunch {
+  std::string channel;           // ChannelFds::ToText()
+  int staging_fd = -1;           // StagingFile::fd()
+  std::string start_page;        // a path; slots >= threads
+  std::string owner;             // whose work it runs
+  std::string directory;         // an own folder of this owner: its cache lies here
+  std::vector<uint32_t> cores;   // the CPUs it may use; never empty
+  uint32_t groups = 0;           // core groups; 0: one a NUMA node or last-level cache
+  std::string kernel_path;       // folders of kernel libraries, separated by ':'
+  bool local_data = true;        // the master's own files may be mapped (same host)
+  uint64_t cache_bytes_max = 0;  // 0: the executor's default
+  int64_t parent_pid = 0;        // it ends when this process is no longer its parent
+  friend bool operator==(const ExecutorLaunch&, const ExecutorLaunch&) = default;
+};
+
+// Arguments behind the program's name.
+std::vector<std::string> ToArguments(const ExecutorLaunch& launch);
+// Errors: INVALID_ARGUMENT, naming the argument.
+absl::StatusOr<ExecutorLaunch> ParseLaunch(const std::vector<std::string>& arguments);
+
+// "0-3,8": a list of CPUs as taskset and cgroups write it. Errors: INVALID_ARGUMENT.
+absl::StatusOr<std::vector<uint32_t>> ParseCpuList(std::string_view text);
+std::string FormatCpuList(const std::vector<uint32_t>& cpus);
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_RING_LAUNCH_H_
