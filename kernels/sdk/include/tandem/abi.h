@@ -9,29 +9,27 @@
  *   TandemPart part = {args, {first_id, first_row}, tasks, fault, partial};
  *   int64_t failed = kernel->range(&part, 1, scratch);
  *
- * Layout of `args` (it follows from the signature alone; a constexpr parser asserts it for each
- * kernel):
- *   1. each operand in the signature's order: a tensor is a pointer, a scalar is its value,
- * naturally aligned (bool is one byte 0 or 1; f16 and bf16 scalars are their two bytes; a `bytes`
- * operand is a `const TandemBytes*`, one element a row);
- *   2. each output that has no reduction, in order: a pointer (a `bytes` output: `const
- * TandemSink*`, one a row);
- *   3. each axis in the order of its first appearance: its extent, int64_t;
- *   4. int64_t: the index, in that order of axes, of the axis that the job splits.
- * The caller fills all of it; a kernel may read only a prefix (`args_bytes`). The end is rounded up
- * to 8 bytes.
+ * Layout of `args` (from the signature alone; asserted for each kernel at compile time):
+ *   1. each operand and scalar in the signature's order, naturally aligned: a tensor is a pointer,
+ * a scalar its value (bool one byte, 0 or 1; f16 and bf16 their two bytes), a `bytes` operand a
+ *      `const TandemBytes*` with an element a row;
+ *   2. each output that has no reduction, in order: a pointer; for `bytes` a `const TandemSink*`
+ * with an element a row;
+ *   3. each axis in the order of its first occurrence in the text: its extent, int64_t;
+ *   4. int64_t: the index, in that order, of the axis that the job splits.
+ * The caller fills all of it; a kernel may read only a prefix (`args_bytes`).
  *
  * Layout of tensors: dense, row-major, of *local* shape: the split axis has as many elements as the
- * buffer has rows (a window `n + h` has rows + h), every other axis its full extent. Part 3 tells
- * these local extents. A part computes rows [first.row, first.row + tasks) of such buffers, so one
- * buffer can be cut into many parts that share one `args`. Tensors with the split axis inside (not
- * first) are therefore packed slices.
+ * buffer has rows (a window `n + h` has rows + h), every other axis its full extent; item 3 tells
+ * these local extents. A part computes rows [first.row, first.row + tasks) of such buffers, so
+ * parts cut from one buffer share one `args`. A tensor with the split axis inside (not first) is
+ * thus a packed slice.
  *
- * Layout of a partial: the outputs that have a reduction, in the signature's order, each dense and
- * aligned to 64 bytes.
+ * Layout of a partial: the outputs with a reduction, in the signature's order, each dense and
+ * aligned to TANDEM_PARTIAL_ALIGN.
  *
- * Host stages (TANDEM_HOST_STAGES): per task `measure`, the caller provides staging as `need` says,
- * `prepare`, then `range` over *cells*, then `finish`. For `range` a part is one task or a strip of
+ * Host stages (TANDEM_HOST_STAGES): per task `measure`; the caller provides staging as `need` says;
+ * `prepare`; then `range` over cells; then `finish`. For `range` a part is one task or a strip of
  * one: `args` is the task's `work`, `first.id` the task, `first.row` the first row of cells,
  * `tasks` the rows of cells; `fault` is not touched.
  *
@@ -188,12 +186,17 @@ typedef struct TandemLibraryV1 {
   const char* isa; /* "x86-64-v2", "x86-64-v3", "x86-64-v4" or "cuda" */
 } TandemLibraryV1;
 
-/* The only exported symbol of a shared library of kernels. */
+/* The only exported symbol of a shared library of kernels. It picks the best instruction set that
+   the machine has, or what the environment's TANDEM_ISA ("v2", "v3", "v4") asks for; null where the
+   machine lacks that, or lacks x86-64-v2. */
 typedef const TandemLibraryV1* (*TandemLibraryV1Function)(void);
 #define TANDEM_LIBRARY_SYMBOL "tandem_library_v1"
 
 /* The kernels linked into this program (target tandem_kernels_builtin). */
 const TandemLibraryV1* tandem_builtin_kernels(void);
+/* The same kernels built for one instruction set, "v2", "v3" or "v4"; null where the machine lacks
+ * it. */
+const TandemLibraryV1* tandem_builtin_kernels_for(const char* isa);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -1,0 +1,38 @@
+// Everything that the header of a kernel includes. Freestanding: no standard library, Abseil, TBB
+// or CUDA header.
+//
+// A kernel is a struct in namespace TANDEM_KERNELS with
+//
+//   kName, kSignature             what it is called, what it computes ("x[n]:f32, scale:f32 ->
+//   y[n]:f32") kClass                        OutputClass::kExact, kBitwise or kTolerant (then
+//   kTolerance) kCostNs                       hint: nanoseconds a unit of work; kCostUnits ("k *
+//   m") units a task, 1 without it kFaults                       optional: {"ok", "reason of fault
+//   1", …} kGrain                        optional hint: tasks a leaf Args the signature's layout
+//   (abi.h), as far as the kernel reads it
+//
+// and one form:
+//
+//   Each(Task, const Args&)                    a map; returns void or Fault
+//   Each(Task, const Args&, Partial&)          a reduction (reduce.h)
+//   Block(const Group&, Task, const Args&)     a block a task (group.h), with SharedBytes(const
+//   Args&) Measure, Prepare, Item, Finish             host stages around a grid (stage.h) Cpu(const
+//   Run&, const Args&), Launch(…)    own loops and launches
+//
+// A map or reduction may add Range(const Run&, const Args&[, Partial&]), a faster CPU loop with the
+// same bytes, with ScratchBytes(const Args&) if it needs scratch; and Cheap(…) as Each, a shorter
+// way for paced emulation.
+//
+// Thread-safety: types and pure functions.
+#ifndef TANDEM_BODY_H_
+#define TANDEM_BODY_H_
+
+#include "tandem/config.h"
+#include "tandem/f16.h"
+#include "tandem/group.h"
+#include "tandem/math.h"
+#include "tandem/philox.h"
+#include "tandem/reduce.h"
+#include "tandem/stage.h"
+#include "tandem/task.h"
+
+#endif  // TANDEM_BODY_H_
