@@ -1,13 +1,14 @@
 // What goes into the master's core and what comes out of it.
 //
-//   MasterCore core(options, seed);
+//   MasterCore core(options);
 //   core.Step(WorkerReported{worker, report}, now, &effects);
-//   // shell: append effects.records as one commit; send what is not `durable_first` at once,
-//   //        the rest when that commit is durable.
+//   // shell: append effects.records as one commit; send `describes`, `to_workers` and `drains` at
+//   //        once, and `drops`, `acks`, `replies` and `statuses` when that commit is durable.
 //
 // The shell may Step several events into one Effects and then act on it once; order inside each
-// vector is order of emission. Anything marked durable_first waits for every record emitted before
-// it in the same or an earlier Effects.
+// vector is order of emission. What waits for durability waits for every record emitted before it,
+// in the same or an earlier Effects, also when this Effects has no record of its own. What goes to
+// a worker at once depends on no record: grants are fenced by (epoch, n).
 //
 // Thread-safety: plain data.
 #ifndef TANDEM_MASTER_CORE_EVENTS_H_
@@ -42,10 +43,7 @@ using RequestToken = uint64_t;
 // exist.
 struct SubmitJob {
   RequestToken token = 0;
-  // The spec with defaults filled in: owner, split axis, grain, kernel pinned by identity.
-  std::shared_ptr<const JobSpec> spec;
   std::shared_ptr<const BoundJob> bound;
-  std::shared_ptr<const KernelInfo> kernel;
   std::string request_id;
   uint64_t request_hash = 0;
   absl::Time submitted;  // wall time, for people
@@ -126,7 +124,6 @@ struct WelcomeWorker {
 // One message to one worker; the shell merges what is ready into the next write.
 struct ToWorker {
   WorkerId worker;
-  bool durable_first = false;
   std::variant<WelcomeWorker, Grant, MergeGrant, Recall, Outlook> what;
 };
 
@@ -135,11 +132,11 @@ struct DescribeJob {
   WorkerId worker;
   JobId job;  // before the first grant of it
 };
-struct DropJob {
+struct DropJob {  // durable first: until then the worker keeps what it holds of the job
   WorkerId worker;
   JobId job;
 };
-struct AckReport {  // always durable first
+struct AckReport {  // durable first; acknowledges every report up to `number`
   WorkerId worker;
   uint64_t number = 0;
 };
@@ -148,7 +145,7 @@ struct SetDrain {
   bool drain = true;
 };
 
-// Answers a RequestToken. Always durable first when the same Step emitted records.
+// Answers a RequestToken. Durable first.
 struct Reply {
   RequestToken token = 0;
   absl::StatusOr<JobId> result;  // a worker's rejection or a drain's answer has only the status
@@ -170,7 +167,7 @@ enum class WaitReason {
 // A job as watchers may see it once durable.
 struct JobStatus {
   JobId job;
-  uint64_t sequence = 0;  // grows by each change
+  uint64_t sequence = 0;  // grows with each change, also across the master's restarts
   JobState state = JobState::kPending;
   WaitReason wait_reason = WaitReason::kNone;
   std::string reason;
@@ -192,7 +189,7 @@ struct Effects {
   std::vector<AckReport> acks;
   std::vector<SetDrain> drains;
   std::vector<Reply> replies;
-  std::vector<JobStatus> statuses;  // always durable first; at most one a job and Step batch
+  std::vector<JobStatus> statuses;  // durable first; at most one a job in one Effects
   MonoTime next_deadline = MonoTime::InfiniteFuture();
 };
 

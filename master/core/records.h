@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
 #include "common/model/bound_job.h"
 #include "common/model/ids.h"
@@ -24,44 +25,51 @@ namespace tandem::master {
 
 struct JobAccepted {
   JobId job;
-  std::shared_ptr<const JobSpec> spec;
   std::shared_ptr<const BoundJob> bound;
-  std::shared_ptr<const KernelInfo> kernel;
   std::string request_id;
   uint64_t request_hash = 0;
   absl::Time submitted;
 };
 
-// One accepted commit. `outputs` of concatenated outputs go to the output index as rows (the shell
-// makes them from `runs`); those of reduced outputs make partial `partial_id`.
+// Intervals, ascending and apart. Most often one.
+using LeafIntervals = absl::InlinedVector<LeafInterval, 1>;
+
+// One accepted commit. `outputs` of concatenated outputs go to the output index as rows: one for
+// each interval of `leaves`, whose bytes lie at that interval's place among the bytes of `covered`
+// (one interval). Those of reduced outputs make partial `partial_id`.
+// Leaves that were given up (CRASH_LIMIT) are done without outputs: outputs is null then.
 struct LeavesDone {
   JobId job;
-  std::vector<LeafInterval> leaves;   // what became done
-  std::vector<LeafInterval> covered;  // what the outputs cover (leaves to be retried included)
+  LeafIntervals leaves;   // what became done
+  LeafIntervals covered;  // what the outputs cover (leaves to be retried or stale ones included)
   OutputsHandle outputs;
-  std::vector<TaskFailure> failures;  // of `leaves` only
+  uint64_t tasks_failed = 0;          // of `leaves` only
+  std::vector<TaskFailure> failures;  // the same ones; at most Limits::failures_listed_max of them
   uint64_t partial_id = 0;            // 0: no reduced outputs
   uint64_t partial_tasks = 0;
   uint64_t busy_ns = 0;
 };
 
+// Replaces partials by one. None consumed: adds one (in a snapshot). `result.leaves` is the node of
+// an ordered reduction's partial; it is empty for exact ones, which cover any leaves.
 struct PartialsMerged {
   JobId job;
   std::vector<uint64_t> consumed;
   Partial result;
 };
 
-// A leaf that goes back with another attempt or strike.
+// Leaves that go back with another attempt or strike. Sets these attributes; a known task's strikes
+// are kept beside those of the leaf's other tasks.
 struct LeavesRetried {
   JobId job;
   LeafInterval leaves;
-  uint32_t attempt = 0;  // the next run's
-  uint32_t failures = 0;
-  uint32_t strikes = 0;
-  bool suspect = false;
+  uint32_t attempt = 0;   // the next run's
+  uint32_t failures = 0;  // runs that ended with a task's own failure, so far
+  uint32_t strikes = 0;   // crashes whose task is not known, so far
+  bool suspect = false;   // runs alone
   bool task_known = false;
   uint64_t task = 0;
-  uint32_t task_strikes = 0;
+  uint32_t task_strikes = 0;  // crashes in this task, so far
 };
 
 struct JobCancelled {
@@ -91,8 +99,15 @@ struct KernelAnnounced {
   std::shared_ptr<const KernelInfo> kernel;
 };
 
-using Record = std::variant<JobAccepted, LeavesDone, PartialsMerged, LeavesRetried, JobCancelled,
-                            JobEnded, JobDeleted, WorkerKnown, WorkerForgotten, KernelAnnounced>;
+// The largest ids ever given, so that none is given twice although its record was compacted away.
+struct IdsIssued {
+  JobId job;
+  WorkerId worker;
+};
+
+using Record =
+    std::variant<JobAccepted, LeavesDone, PartialsMerged, LeavesRetried, JobCancelled, JobEnded,
+                 JobDeleted, WorkerKnown, WorkerForgotten, KernelAnnounced, IdsIssued>;
 
 }  // namespace tandem::master
 
