@@ -8,6 +8,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/wire/decode_util.h"
+#include "common/wire/lists.h"
 
 namespace tandem::wire {
 namespace {
