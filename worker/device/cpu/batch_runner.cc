@@ -1,0 +1,133 @@
+#include "worker/device/cpu/batch_runner.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "absl/container/inlined_vector.h"
+#include "common/base/error.h"
+#include "common/base/strings.h"
+#include "worker/device/cpu/cpu_accumulator.h"
+
+namespace tandem::worker {
+namespace {
+
+// Tasks that one call of the kernel shall have.
+int64_t ChunkTasks(const Batch& batch, int64_t tasks) {
+  if (batch.expected_ns <= 0) return 1;
+  if (batch.expected_ns <= kSplitNanos) return tasks;
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(tasks) * kChunkNanos / batch.expected_ns));
+}
+
+int64_t CallKernel(const RunContext& context, const BatchPart& part, int64_t begin, int64_t end,
+                   void* scratch, void* partial) {
+  const TandemPart run = {part.args,
+                          {part.first.id + begin, part.first.row + begin},
+                          end - begin,
+                          part.fault == nullptr ? nullptr : part.fault + begin,
+                          partial};
+  return context.batch->kernel->range(&run, 1, scratch);
+}
+
+void LogStart(const RunContext& context, const BatchPart& part, int64_t begin, int64_t end,
+              uint32_t slot, uint64_t task) {
+  const uint64_t first = static_cast<uint64_t>(part.first.id + begin) / part.grain;
+  const uint64_t last = static_cast<uint64_t>(part.first.id + end - 1) / part.grain;
+  context.log->Begin(slot, part.job, first, last - first + 1, task);
+}
+
+// Tasks [from, to) of one part on the calling thread; false when there is no memory.
+bool RunChunk(const RunContext& context, BatchPart& part, int64_t from, int64_t to,
+              std::atomic<int64_t>* failed) {
+  const uint32_t slot = context.crew->slot();
+  void* partial = nullptr;
+  if (auto* accumulator = static_cast<CpuAccumulator*>(part.accumulator); accumulator != nullptr) {
+    partial = accumulator->ForSlot(slot);
+    if (partial == nullptr) return false;
+    accumulator->Count(slot, to - from);
+  }
+  bool no_memory = false;
+  void* scratch = ScratchFor(context, part, slot, &no_memory);
+  if (no_memory) return false;
+  const int64_t bad = RunTasks(context, part, from, to, slot, scratch, partial);
+  if (bad != 0) failed->fetch_add(bad, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace
+
+absl::Status OutOfMemory(const Batch& batch) {
+  return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
+               StrCat("no memory for scratch or partials of kernel ", batch.kernel->name,
+                      "; give the worker more memory or the job a smaller grain"));
+}
+
+Starts StartsOf(const std::vector<BatchPart>& parts) {
+  Starts starts;
+  starts.reserve(parts.size() + 1);
+  int64_t tasks = 0;
+  for (const BatchPart& part : parts) {
+    starts.push_back(tasks);
+    tasks += part.tasks;
+  }
+  starts.push_back(tasks);
+  return starts;
+}
+
+bool HasSuspect(const Batch& batch) {
+  return std::any_of(batch.parts.begin(), batch.parts.end(),
+                     [](const BatchPart& part) { return part.suspect; });
+}
+
+void* ScratchFor(const RunContext& context, const BatchPart& part, uint32_t slot, bool* no_memory) {
+  const auto ask = context.batch->kernel->scratch_bytes;
+  const int64_t bytes = ask == nullptr ? 0 : ask(part.args);
+  if (bytes <= 0) return nullptr;
+  void* scratch = (*context.slots)[slot].scratch.Ensure(static_cast<size_t>(bytes));
+  *no_memory = scratch == nullptr;
+  return scratch;
+}
+
+int64_t RunTasks(const RunContext& context, BatchPart& part, int64_t begin, int64_t end,
+                 uint32_t slot, void* scratch, void* partial) {
+  int64_t failed = 0;
+  ForEachRun(part, begin, end, [&](int64_t b, int64_t e) {
+    if (!part.suspect) {
+      LogStart(context, part, b, e, slot, StartLog::kNoTask);
+      failed += CallKernel(context, part, b, e, scratch, partial);
+      return;
+    }
+    for (int64_t i = b; i < e; ++i) {
+      LogStart(context, part, i, i + 1, slot, static_cast<uint64_t>(part.first.id + i));
+      failed += CallKernel(context, part, i, i + 1, scratch, partial);
+    }
+  });
+  context.log->End(slot);
+  return failed;
+}
+
+absl::Status RunMap(const RunContext& context) {
+  std::vector<BatchPart>& parts = context.batch->parts;
+  const Starts starts = StartsOf(parts);
+  const int64_t tasks = starts.back();
+  std::vector<std::atomic<int64_t>> failed(parts.size());
+  std::atomic<bool> no_memory = false;
+  const auto run = [&](int64_t begin, int64_t end) {
+    ForEachPart(starts, begin, end, [&](size_t at, int64_t from, int64_t to) {
+      if (!RunChunk(context, parts[at], from, to, &failed[at])) no_memory = true;
+    });
+  };
+  const int64_t chunk = HasSuspect(*context.batch) ? tasks : ChunkTasks(*context.batch, tasks);
+  context.crew->ParallelFor(tasks, chunk, run);
+  for (size_t i = 0; i < parts.size(); ++i) parts[i].failed = failed[i];
+  return no_memory ? OutOfMemory(*context.batch) : absl::OkStatus();
+}
+
+absl::Status RunParts(const RunContext& context) {
+  const uint32_t flags = context.batch->kernel->flags;
+  if ((flags & TANDEM_HOST_STAGES) != 0) return RunHostStages(context);
+  if ((flags & TANDEM_WHOLE_LEAF) != 0) return RunFold(context);
+  return RunMap(context);
+}
+
+}  // namespace tandem::worker

@@ -1,0 +1,57 @@
+// Lane: one core group's TBB arena, and the queue of work in front of it.
+//
+// Work enters the arena by one enqueue; while there is more in the queue, the thread that finished
+// one item goes on with the next, so that a busy lane needs no wake-up between batches. Inside an
+// item, ParallelFor spreads over the group's threads, which steal from each other.
+//
+// Threads are bound to the cores of the group when they enter the arena. They are not bound to a
+// core each: several executors share a machine, and two threads bound to one core would leave
+// another idle.
+//
+// Thread-safety: Run may be called from any thread; ParallelFor and slot from the lane's threads.
+#ifndef TANDEM_WORKER_DEVICE_CPU_LANE_H_
+#define TANDEM_WORKER_DEVICE_CPU_LANE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "worker/device/cpu/crew.h"
+#include "worker/device/cpu/topology.h"
+
+namespace tandem::worker {
+
+class Lane final : public Crew {
+ public:
+  // Slots [first_slot, first_slot + SlotsOf(group)) are this lane's.
+  Lane(const CoreGroup& group, uint32_t first_slot);
+  ~Lane() override;  // waits until the queue is empty
+
+  static uint32_t SlotsOf(const CoreGroup& group);
+
+  // Runs `item` on a thread of the group, after everything that was given before.
+  void Run(std::function<void()> item);
+  bool idle() const;
+
+  void ParallelFor(int64_t n, int64_t grain, Body body) override;
+  uint32_t slot() const override;
+  uint32_t threads() const override { return threads_; }
+
+ private:
+  struct Arena;
+  void Drain();
+
+  const uint32_t first_slot_;
+  const uint32_t threads_;
+  const std::unique_ptr<Arena> arena_;
+  mutable absl::Mutex mu_;
+  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mu_);
+  bool running_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_DEVICE_CPU_LANE_H_
