@@ -51,7 +51,7 @@ struct JobLimits {
   uint64_t after_max = 1024;
   uint64_t retries_max = 1000;
   uint64_t crash_limit_max = 1000;
-  uint64_t tensor_bytes_max = uint64_t{1} << 50;   // Of one dense operand or output.
+  uint64_t tensor_bytes_max = uint64_t{1} << 62;   // Of one dense operand or output.
   uint64_t partial_bytes_max = uint64_t{1} << 32;  // Of one reduced output.
 };
 
@@ -96,9 +96,10 @@ struct BoundOutput {
 };
 
 struct BoundJob {
-  JobSpec spec;       // With defaults filled in: kernel@hash, split axis, grain.
+  JobSpec spec;       // With defaults filled in: name, kernel@hash, split axis, grain.
   KernelInfo kernel;  // What it is bound against.
   std::string kernel_identity;
+  double ns_per_task = 0;  // The kernel's cost hint for these extents and scalars; 0: unknown.
   std::string split_axis;
   int split_axis_index = -1;
   RangeTree tree;                      // Task count and grain.

@@ -48,6 +48,8 @@ class Extent {
   bool IsConstant() const;  // Neither axis nor scalar.
   // Could it be written constant + coefficient × axis, as far as its form tells?
   bool LinearIn(int axis) const;
+  // Could it be written coefficient × axis, without a constant?
+  bool MultipleOf(int axis) const;
   // Every axis mentioned has a value?
   bool Known(ExtentValues values) const;
 

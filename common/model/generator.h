@@ -4,8 +4,8 @@
 // without what comes before it, and the same bytes come out everywhere:
 //
 //   uniform(seed, lo, hi)  floats: lo + (hi - lo) × u, u = 53 (f64) or 24 (other) bits of
-//                          SplitMix64At(seed, i); integers: lo + high half of 128-bit product, so
-//                          lo ≤ value < hi; bool: lo = 0, hi = 2
+//                          SplitMix64At(seed, i); integers and bool: lo ≤ value ≤ hi,
+//                          lo + the high half of (that word × the number of values)
 //   iota(start, step)      start + i × step; integers wrap
 //   constant(value)        value
 //
@@ -26,7 +26,7 @@ namespace tandem {
 struct UniformGenerator {
   uint64_t seed = 0;
   Scalar lo;  // Included.
-  Scalar hi;  // Excluded for integers; for floats reached by rounding only.
+  Scalar hi;  // Included for integers; for floats reached by rounding only.
   friend bool operator==(const UniformGenerator&, const UniformGenerator&) = default;
 };
 struct IotaGenerator {
@@ -42,12 +42,13 @@ using Generator = std::variant<UniformGenerator, IotaGenerator, ConstantGenerato
 
 // "uniform(seed=7)", "uniform(seed=7, lo=10, hi=20)", "iota", "iota(start=5, step=2)",
 // "constant(3.5)", for elements of `dtype` (its scalars have that dtype). uniform's lo and hi
-// default to 0 and 1 for floats, to the whole range of the dtype's non-negative values for
-// integers; iota's start and step to 0 and 1. Errors: INVALID_ARGUMENT with what was expected.
+// default to 0 and 1 for floats and bool, to 0 and the largest value for integers; iota's start and
+// step to 0 and 1. Errors: INVALID_ARGUMENT with what was expected.
 absl::StatusOr<Generator> ParseGenerator(std::string_view text, DType dtype);
 std::string GeneratorToString(const Generator& generator);
 
-// That its scalars are of `dtype` and lo < hi. Errors: INVALID_ARGUMENT BAD_LOCATOR.
+// That its scalars are of `dtype`, lo ≤ hi, and hi - lo is finite. Errors: INVALID_ARGUMENT
+// BAD_LOCATOR.
 absl::Status ValidateGenerator(const Generator& generator, DType dtype);
 
 // Writes elements [first, first + count) of dtype `dtype` to `out`.

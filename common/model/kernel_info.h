@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/model/signature.h"
 
 namespace tandem {
@@ -66,9 +67,15 @@ struct KernelRef {
 };
 absl::StatusOr<KernelRef> ParseKernelRef(std::string_view text);
 
+// Units of work of one task: `units` evaluated, 1 for "". The names are looked up in the signature.
+// Errors: INVALID_ARGUMENT BAD_SIGNATURE.
+absl::StatusOr<double> UnitsPerTask(const CostHint& cost, const Signature& signature,
+                                    absl::Span<const int64_t> axes,
+                                    absl::Span<const Scalar> scalars);
+
 // Tasks in a leaf when the user chose none: the hint, else about kLeafNanos of work, a power of 2.
 inline constexpr double kLeafNanos = 200'000;
-uint64_t DefaultGrain(const CostHint& cost);
+uint64_t DefaultGrain(const CostHint& cost, double ns_per_task);
 
 }  // namespace tandem
 

@@ -44,17 +44,11 @@
 #include "absl/types/span.h"
 #include "common/model/dtype.h"
 #include "common/model/extent.h"
+#include "common/model/reduction.h"
 #include "common/model/scalar.h"
 #include "common/model/tensor.h"
 
 namespace tandem {
-
-enum class Reduction : uint8_t { kNone = 0, kSum, kMin, kMax, kMerge };
-// "none", "sum", "min", "max", "merge".
-std::string_view ReductionName(Reduction reduction);
-// What an elementwise reduction of nothing is: 0; +inf or the largest; -inf or the smallest value.
-// REQUIRES: kSum, kMin or kMax; a dtype other than kBytes and kUnspecified.
-Scalar ReductionIdentity(Reduction reduction, DType dtype);
 
 struct ScalarSig {
   std::string name;
@@ -84,6 +78,8 @@ struct OutputSig {
 
 class Signature {
  public:
+  static constexpr size_t kTextBytesMax = 4096;
+
   enum class InputKind : uint8_t { kOperand, kScalar };
   struct Input {
     InputKind kind;
@@ -100,7 +96,7 @@ class Signature {
   const std::vector<OperandSig>& operands() const { return operands_; }
   const std::vector<ScalarSig>& scalars() const { return scalars_; }
   const std::vector<OutputSig>& outputs() const { return outputs_; }
-  // Axis names by index, in order of first occurrence.
+  // Axis names by index, in order of first occurrence in the text, declarations included.
   const std::vector<std::string>& axes() const { return axes_; }
 
   // Indices by name; -1 when there is none.
@@ -113,8 +109,10 @@ class Signature {
   const std::vector<int>& task_axes() const { return task_axes_; }
   // Is the axis bound by an operand's shape (else the job gives its extent)?
   bool Bound(int axis) const;
-  // OK, or why the axis cannot be split: INVALID_ARGUMENT AXIS_NOT_SPLITTABLE.
-  absl::Status CheckSplittable(int axis) const;
+  // OK, or why the axis cannot be split: INVALID_ARGUMENT AXIS_NOT_SPLITTABLE. The second form is
+  // for a kernel that names its task axes apart from the signature.
+  absl::Status CheckSplittable(int axis) const { return CheckSplittable(axis, task_axes_); }
+  absl::Status CheckSplittable(int axis, absl::Span<const int> task_axes) const;
 
   // The extent of every axis, by index: solved from the operands' shapes, with what the job gives
   // (kUnknownExtent where nothing). Every dimension of every operand is checked against the
@@ -134,14 +132,19 @@ class Signature {
 
  private:
   friend class SignatureParser;
-  absl::Status CheckOperandDim(int operand, int dim, int64_t actual, ExtentValues values) const;
+  // An `axis` item stands before the input of this index.
+  struct Declaration {
+    int axis;
+    int before_input;
+    friend bool operator==(const Declaration&, const Declaration&) = default;
+  };
 
   std::vector<Input> inputs_;
   std::vector<OperandSig> operands_;
   std::vector<ScalarSig> scalars_;
   std::vector<OutputSig> outputs_;
   std::vector<std::string> axes_;
-  std::vector<int> declared_axes_;
+  std::vector<Declaration> declarations_;
   std::vector<int> task_axes_;
 };
 
