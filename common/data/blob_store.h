@@ -115,14 +115,19 @@ class BlobStore {
   absl::Status Recover();
   absl::Status RecoverOwner(const std::string& folder);
   absl::Status RecoverUploads(const std::string& folder);
-  absl::Status RemoveUnowned();
+  absl::Status RecoverBlobs();
   absl::StatusOr<std::string> FolderOf(std::string_view owner) const;
-  absl::StatusOr<std::string> OwnedPath(std::string_view owner, const BlobId& id) const;
+  std::string OwnedPath(std::string_view folder, const BlobId& id) const;
   std::string BlobPath(const BlobId& id) const;
-  absl::StatusOr<UploadHandle> FindOrMakeUpload(const std::string& folder,
-                                                std::optional<BlobId> id);
-  absl::Status Publish(Upload& upload, const BlobId& id);
-  void Release(const UploadHandle& upload);
+  absl::StatusOr<std::string> FindOwned(std::string_view owner, const BlobId& id,
+                                        FileInfo* info) const;
+  absl::Status VerifyFile(const std::string& path, const BlobId& id);
+  absl::StatusOr<UploadHandle> JoinUpload(const std::string& folder, std::optional<BlobId> id);
+  void Leave(const UploadHandle& upload);
+  void Forget(const Upload& upload);
+  void Erase(const Upload& upload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<uint64_t> StartTurn(Upload& upload, std::optional<uint64_t> size);
+  absl::Status Publish(Upload& upload, const BlobId& id, uint64_t bytes);
   absl::Status Reserve(const std::string& folder, uint64_t bytes);
   absl::Status CheckQuota(const std::string& folder, uint64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -156,14 +161,18 @@ class BlobUpload {
  private:
   friend class BlobStore;
   BlobUpload(BlobStore* store, BlobStore::UploadHandle upload, uint64_t turn,
-             std::optional<uint64_t> size)
-      : store_(store), upload_(std::move(upload)), turn_(turn), size_(size) {}
+             std::optional<uint64_t> size, bool already_there)
+      : store_(store),
+        upload_(std::move(upload)),
+        turn_(turn),
+        size_(size),
+        already_there_(already_there) {}
 
   BlobStore* const store_;
-  BlobStore::UploadHandle upload_;
+  const BlobStore::UploadHandle upload_;
   const uint64_t turn_;  // Whose turn it is to write: see BlobStore::Upload.
   const std::optional<uint64_t> size_;
-  bool already_there_ = false;
+  const bool already_there_;
 };
 
 }  // namespace tandem

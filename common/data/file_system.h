@@ -50,6 +50,8 @@ class File {
 
 struct FileInfo {
   uint64_t size = 0;
+  // Of blocks on disk: more than `size` where room was reserved, less where there are holes.
+  uint64_t allocated = 0;
   // Names that the file has (hard links).
   uint64_t links = 0;
   bool directory = false;
@@ -90,7 +92,6 @@ absl::Status WriteFully(File& file, uint64_t offset, std::string_view bytes);
 absl::StatusOr<std::string> ReadFully(File& file, uint64_t offset, size_t size);
 // Makes each missing directory of `path`, and makes the new names durable.
 absl::Status CreateDirectories(FileSystem& file_system, std::string_view path);
-bool IsNotFound(const absl::Status& status);
 
 }  // namespace tandem
 

@@ -152,8 +152,10 @@ class PosixFileSystem final : public FileSystem {
   absl::StatusOr<FileInfo> Stat(std::string_view path) override {
     struct stat info;
     if (stat(std::string(path).c_str(), &info) != 0) return SystemError(errno, "examining", path);
-    return FileInfo{static_cast<uint64_t>(info.st_size), static_cast<uint64_t>(info.st_nlink),
-                    S_ISDIR(info.st_mode)};
+    return FileInfo{.size = static_cast<uint64_t>(info.st_size),
+                    .allocated = static_cast<uint64_t>(info.st_blocks) * 512,
+                    .links = static_cast<uint64_t>(info.st_nlink),
+                    .directory = S_ISDIR(info.st_mode)};
   }
 
   absl::Status Rename(std::string_view from, std::string_view to) override {

@@ -90,7 +90,8 @@ class SegmentStore {
 
   // Readers that have it open go on. An appender that writes it moves on to a new one.
   absl::Status Delete(SegmentId segment);
-  // Deletes each segment that is not in `referenced` and that no appender has written since Open.
+  // Deletes each segment that is not in `referenced` and that was there at Open already (in later
+  // ones there may be pieces whose record is still to come).
   // Returns the bytes that became free.
   absl::StatusOr<uint64_t> DeleteUnreferenced(absl::Span<const SegmentId> referenced);
   // In order of ids.
@@ -106,11 +107,15 @@ class SegmentStore {
   absl::Status Recover();
   std::string PathFor(SegmentId segment) const;
   absl::StatusOr<SegmentHandle> Find(SegmentId segment) const;
-  absl::StatusOr<std::shared_ptr<File>> FileForReading(const SegmentHandle& segment);
+  absl::StatusOr<SegmentHandle> FindBytes(SegmentId segment, uint64_t offset,
+                                          uint64_t length) const;
+  absl::Status ReadBytes(const SegmentHandle& segment, uint64_t offset, absl::Span<char> buffer);
+  absl::StatusOr<std::shared_ptr<File>> FileOf(const SegmentHandle& segment);
   absl::StatusOr<SegmentHandle> NewSegment(std::string_view owner);
   absl::StatusOr<SegmentHandle> TakeSegment(std::string_view owner);
   void GiveBack(SegmentHandle segment);
-  absl::Status SyncOne(Segment& segment);
+  absl::Status SyncOne(const SegmentHandle& segment);
+  void CloseSurplusFiles() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AddBytes(uint64_t bytes);
   void SubtractBytes(uint64_t bytes);
 
@@ -124,8 +129,8 @@ class SegmentStore {
   std::map<std::string, std::vector<SegmentHandle>, std::less<>> idle_ ABSL_GUARDED_BY(mu_);
   SegmentId last_id_ ABSL_GUARDED_BY(mu_);
   uint64_t total_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  // Segments whose file is open only because it was read, least recently used first.
-  std::list<SegmentHandle> open_for_reading_ ABSL_GUARDED_BY(mu_);
+  // Full segments whose file is open, the one used last at the end.
+  std::list<SegmentHandle> open_ ABSL_GUARDED_BY(mu_);
 };
 
 class SegmentAppender {
@@ -146,7 +151,9 @@ class SegmentAppender {
   friend class SegmentStore;
   SegmentAppender(SegmentStore* store, std::string owner)
       : store_(store), owner_(std::move(owner)) {}
-  absl::Status PrepareSegment(uint64_t bytes);
+  absl::Status PrepareSegment();
+  absl::Status ReserveUpTo(uint64_t end);
+  absl::StatusOr<uint64_t> WriteAtEnd(absl::Span<const std::string_view> slices, uint64_t bytes);
 
   SegmentStore* const store_;
   const std::string owner_;
