@@ -27,7 +27,7 @@ void AddDetails(const absl::Status& status, google::rpc::Status* to) {
   }
   if (const std::string field = FieldOf(status); !field.empty()) {
     google::rpc::BadRequest bad;
-    bad.add_field_violations()->set_field(wire::CleanText(field, kMessageBytesMax));
+    bad.add_field_violations()->set_field(wire::CleanText(field, kErrorMessageBytesMax));
     bad.mutable_field_violations(0)->set_description(to->message());
     to->add_details()->PackFrom(bad);
   }
@@ -64,7 +64,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
-  details.set_message(wire::CleanText(ToStd(status.message()), kMessageBytesMax));
+  details.set_message(wire::CleanText(ToStd(status.message()), kErrorMessageBytesMax));
   AddDetails(status, &details);
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), details.message(),
                       details.details().empty() ? "" : details.SerializeAsString());

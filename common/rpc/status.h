@@ -17,7 +17,7 @@ namespace tandem::rpc {
 
 inline constexpr char kErrorDomain[] = "tandem";
 // Messages are cut to this: they travel in HTTP/2 headers.
-inline constexpr size_t kMessageBytesMax = 2048;
+inline constexpr size_t kErrorMessageBytesMax = 2048;
 
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);

@@ -1,0 +1,432 @@
+#include "client/lib/client.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "client/lib/convert.h"
+#include "client/lib/read_items.h"
+#include "common/base/error.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/owner.h"
+#include "common/rpc/status.h"
+#include "common/wire/job_spec.h"
+#include "common/wire/kernel.h"
+#include "common/wire/lease_messages.h"
+#include "tandem/v1/cluster.grpc.pb.h"
+#include "tandem/v1/data.grpc.pb.h"
+#include "tandem/v1/jobs.grpc.pb.h"
+
+namespace tandem::client {
+namespace {
+
+constexpr absl::Duration kBackoffFirst = absl::Milliseconds(50);
+constexpr absl::Duration kBackoffMax = absl::Seconds(2);
+constexpr int kBlobsAStat = 1000;
+
+std::string FreshRequestId() {
+  std::random_device entropy;
+  const uint64_t words[2] = {uint64_t{entropy()} << 32 | entropy(),
+                             uint64_t{entropy()} << 32 | entropy()};
+  return ToHex(words, sizeof words);
+}
+
+}  // namespace
+
+std::string UserName() { return rpc::LocalOwner(); }
+
+std::string_view JobStateName(JobState state) {
+  switch (state) {
+    case JobState::kPending:
+      return "PENDING";
+    case JobState::kRunning:
+      return "RUNNING";
+    case JobState::kMerging:
+      return "MERGING";
+    case JobState::kSucceeded:
+      return "SUCCEEDED";
+    case JobState::kFailed:
+      return "FAILED";
+    case JobState::kCancelled:
+      return "CANCELLED";
+    case JobState::kUnspecified:
+      break;
+  }
+  return "UNKNOWN";
+}
+
+std::optional<JobState> JobStateFromName(std::string_view name) {
+  for (const JobState state : {JobState::kPending, JobState::kRunning, JobState::kMerging,
+                               JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
+    if (JobStateName(state) == name) return state;
+  }
+  return std::nullopt;
+}
+
+class Client::Impl {
+ public:
+  explicit Impl(Options options)
+      : options_(std::move(options)),
+        control_(rpc::Connect(options_.address, rpc::Traffic::kControl)),
+        bulk_(rpc::Connect(options_.address, rpc::Traffic::kBulk)),
+        jobs(v1::Jobs::NewStub(control_)),
+        cluster(v1::Cluster::NewStub(control_)),
+        lists(v1::Data::NewStub(control_)),
+        data(v1::Data::NewStub(bulk_)) {}
+
+  // Calls `call(context)` and again after a while when no master answers; what it is called for
+  // must be idempotent.
+  template <class Call>
+  absl::Status Retry(Call call) {
+    const absl::Time give_up = absl::Now() + options_.patience;
+    for (absl::Duration backoff = kBackoffFirst;; backoff = std::min(backoff * 2, kBackoffMax)) {
+      grpc::ClientContext context;
+      rpc::SetOwner(&context, options_.owner);
+      context.set_deadline(absl::ToChronoTime(absl::Now() + options_.deadline));
+      const absl::Status status = rpc::FromGrpc(call(&context));
+      if (status.code() != absl::StatusCode::kUnavailable) return status;
+      if (absl::Now() + backoff >= give_up) return Unavailable(status);
+      absl::SleepFor(backoff);
+    }
+  }
+
+  // One unary call.
+  template <class Stub, class Request, class Response>
+  absl::Status Call(Stub* stub,
+                    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const Request& request, Response* response) {
+    return Retry(
+        [&](grpc::ClientContext* context) { return (stub->*method)(context, request, response); });
+  }
+
+  absl::Status Unavailable(const absl::Status& status) const {
+    if (!ReasonOf(status).empty()) return status;
+    return Error(
+        absl::StatusCode::kUnavailable, reason::kMasterUnavailable,
+        StrCat("no master answers at ", options_.address, ": ", ToStd(status.message()),
+               "; start one with `tandem up`, or name it with --address or TANDEM_ADDRESS"));
+  }
+
+  void Prepare(grpc::ClientContext* context) const { rpc::SetOwner(context, options_.owner); }
+
+  absl::StatusOr<uint64_t> UploadOne(const client::Upload& upload, uint64_t from,
+                                     absl::FunctionRef<void(uint64_t)> sent);
+
+ private:
+  const Options options_;
+  const std::shared_ptr<grpc::Channel> control_, bulk_;
+
+ public:
+  const std::unique_ptr<v1::Jobs::Stub> jobs;
+  const std::unique_ptr<v1::Cluster::Stub> cluster;
+  const std::unique_ptr<v1::Data::Stub> lists, data;
+};
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(Options options) {
+  RETURN_IF_ERROR(rpc::ParseAddress(options.address).status());
+  if (options.owner.empty()) options.owner = rpc::LocalOwner();
+  RETURN_IF_ERROR(rpc::CheckOwner(options.owner));
+  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(std::move(options))));
+}
+
+// ---- the cluster ----
+
+absl::StatusOr<std::vector<KernelInfo>> Client::ListKernels() {
+  std::vector<KernelInfo> kernels;
+  v1::ListKernelsRequest request;
+  do {
+    v1::ListKernelsResponse response;
+    RETURN_IF_ERROR(
+        impl_->Call(impl_->cluster.get(), &v1::Cluster::Stub::ListKernels, request, &response));
+    for (v1::Kernel& kernel : *response.mutable_kernels()) {
+      RETURN_IF_ERROR(wire::Decode(&kernel, &kernels.emplace_back()));
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return kernels;
+}
+
+absl::StatusOr<KernelInfo> Client::GetKernel(std::string_view name) {
+  ASSIGN_OR_RETURN(const KernelRef wanted, ParseKernelRef(name));
+  ASSIGN_OR_RETURN(const std::vector<KernelInfo> kernels, ListKernels());
+  std::vector<std::string_view> names;
+  for (const KernelInfo& kernel : kernels) {
+    if (kernel.name == wanted.name &&
+        (wanted.content_hash == 0 || wanted.content_hash == kernel.content_hash)) {
+      return kernel;
+    }
+    names.push_back(kernel.name);
+  }
+  const std::string_view near = Nearest(wanted.name, names);
+  return Error(absl::StatusCode::kNotFound, reason::kUnknownKernel,
+               StrCat("no kernel is named ", Quoted(name),
+                      near.empty() ? "" : StrCat("; did you mean ", near, "?"),
+                      " `tandem kernel ls` lists them"));
+}
+
+absl::StatusOr<std::vector<WorkerSummary>> Client::ListWorkers() {
+  std::vector<WorkerSummary> workers;
+  v1::ListWorkersRequest request;
+  do {
+    v1::ListWorkersResponse response;
+    RETURN_IF_ERROR(
+        impl_->Call(impl_->cluster.get(), &v1::Cluster::Stub::ListWorkers, request, &response));
+    for (v1::WorkerInfo& worker : *response.mutable_workers()) {
+      ASSIGN_OR_RETURN(workers.emplace_back(), FromWire(&worker));
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return workers;
+}
+
+absl::StatusOr<MasterSummary> Client::GetMaster() {
+  v1::MasterInfo response;
+  RETURN_IF_ERROR(impl_->Call(impl_->cluster.get(), &v1::Cluster::Stub::GetMaster,
+                              v1::GetMasterRequest(), &response));
+  return FromWire(response);
+}
+
+// ---- bytes up ----
+
+absl::StatusOr<uint64_t> Client::Impl::UploadOne(const client::Upload& upload, uint64_t from,
+                                                 absl::FunctionRef<void(uint64_t)> sent) {
+  grpc::ClientContext context;
+  Prepare(&context);
+  v1::BlobStat stat;
+  const auto writer = data->PutBlob(&context, &stat);
+  v1::PutBlobRequest request;
+  wire::Encode(BlobLocator{upload.id, upload.source.size()},
+               request.mutable_header()->mutable_blob());
+  request.mutable_header()->set_offset(from);
+  uint64_t bytes = 0;
+  absl::Status read = absl::OkStatus();
+  if (writer->Write(request)) {
+    read = upload.source.Read(from, [&](std::string_view chunk) {
+      request.set_data(chunk.data(), chunk.size());
+      if (!writer->Write(request)) return absl::CancelledError("the stream ended");
+      bytes += chunk.size();
+      sent(bytes);
+      return absl::OkStatus();
+    });
+  }
+  if (!read.ok() && !absl::IsCancelled(read)) {  // the file, not the stream
+    context.TryCancel();
+    (void)writer->Finish();
+    return read;
+  }
+  writer->WritesDone();
+  const absl::Status status = rpc::FromGrpc(writer->Finish());
+  if (!status.ok()) return WithContext(status, upload.what);
+  return bytes;
+}
+
+absl::StatusOr<uint64_t> Client::Upload(const std::vector<client::Upload>& uploads,
+                                        UploadProgress progress) {
+  uint64_t total = 0, sent = 0;
+  std::vector<std::pair<const client::Upload*, uint64_t>> missing;
+  for (size_t at = 0; at < uploads.size(); at += kBlobsAStat) {
+    v1::StatBlobsRequest request;
+    v1::StatBlobsResponse response;
+    const size_t end = std::min(uploads.size(), at + kBlobsAStat);
+    for (size_t i = at; i < end; ++i) {
+      wire::Encode(BlobLocator{uploads[i].id, uploads[i].source.size()}, request.add_blobs());
+    }
+    RETURN_IF_ERROR(
+        impl_->Call(impl_->lists.get(), &v1::Data::Stub::StatBlobs, request, &response));
+    for (size_t i = at; i < end && i - at < static_cast<size_t>(response.blobs_size()); ++i) {
+      const v1::BlobStat& stat = response.blobs(static_cast<int>(i - at));
+      if (stat.present()) continue;
+      missing.emplace_back(&uploads[i], stat.uploaded());
+      total += uploads[i].source.size() - std::min(stat.uploaded(), uploads[i].source.size());
+    }
+  }
+  for (const auto& [upload, from] : missing) {
+    const uint64_t before = sent;
+    ASSIGN_OR_RETURN(const uint64_t bytes, impl_->UploadOne(*upload, from, [&](uint64_t done) {
+      progress(before + done, total);
+    }));
+    sent = before + bytes;
+  }
+  return sent;
+}
+
+// ---- jobs ----
+
+absl::StatusOr<JobInfo> Client::Submit(const JobSpec& spec, std::string request_id) {
+  v1::SubmitJobRequest request;
+  wire::Encode(spec, request.mutable_spec());
+  request.set_request_id(request_id.empty() ? FreshRequestId() : std::move(request_id));
+  v1::Job response;
+  RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::SubmitJob, request, &response));
+  return FromWire(&response);
+}
+
+absl::StatusOr<JobPlan> Client::Plan(const JobSpec& spec) {
+  v1::SubmitJobRequest request;
+  wire::Encode(spec, request.mutable_spec());
+  v1::JobPlan response;
+  RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::PlanJob, request, &response));
+  return FromWire(&response);
+}
+
+absl::StatusOr<JobInfo> Client::Get(JobId job) {
+  v1::GetJobRequest request;
+  request.set_id(job.value());
+  v1::Job response;
+  RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::GetJob, request, &response));
+  return FromWire(&response);
+}
+
+absl::StatusOr<std::vector<JobInfo>> Client::List(const ListFilter& filter) {
+  v1::ListJobsRequest request;
+  for (const JobState state : filter.states) request.add_states(ToWire(state));
+  request.set_name_prefix(filter.name_prefix);
+  request.mutable_labels()->insert(filter.labels.begin(), filter.labels.end());
+  request.set_all_owners(filter.all_owners);
+  std::vector<JobInfo> jobs;
+  do {
+    request.set_page_size(
+        static_cast<uint32_t>(std::min<uint64_t>(1000, filter.limit - jobs.size())));
+    v1::ListJobsResponse response;
+    RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::ListJobs, request, &response));
+    for (v1::Job& job : *response.mutable_jobs()) {
+      ASSIGN_OR_RETURN(jobs.emplace_back(), FromWire(&job));
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty() && jobs.size() < filter.limit);
+  return jobs;
+}
+
+absl::StatusOr<JobInfo> Client::Cancel(JobId job) {
+  v1::CancelJobRequest request;
+  request.set_id(job.value());
+  v1::Job response;
+  RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::CancelJob, request, &response));
+  return FromWire(&response);
+}
+
+absl::StatusOr<std::vector<TaskFailure>> Client::Failures(JobId job, uint64_t limit) {
+  v1::ListFailuresRequest request;
+  request.set_id(job.value());
+  std::vector<TaskFailure> failures;
+  do {
+    request.set_page_size(static_cast<uint32_t>(std::min<uint64_t>(1000, limit - failures.size())));
+    v1::ListFailuresResponse response;
+    RETURN_IF_ERROR(
+        impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::ListFailures, request, &response));
+    for (v1::TaskFailure& failure : *response.mutable_failures()) {
+      RETURN_IF_ERROR(wire::Decode(&failure, &failures.emplace_back()));
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty() && failures.size() < limit);
+  return failures;
+}
+
+absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const JobInfo&)> on_change) {
+  JobInfo last;
+  for (;;) {
+    bool stopped = false;
+    absl::Status unreadable = absl::OkStatus();
+    // A watch has no deadline of its own; Retry's is replaced.
+    const absl::Status status = impl_->Retry([&](grpc::ClientContext* context) {
+      context->set_deadline(std::chrono::system_clock::time_point::max());
+      v1::WatchJobRequest request;
+      request.set_id(job.value());
+      request.set_after_sequence(last.sequence);
+      const auto reader = impl_->jobs->WatchJob(context, request);
+      v1::Job message;
+      bool any = false;
+      while (!stopped && unreadable.ok() && reader->Read(&message)) {
+        any = true;
+        auto info = FromWire(&message);
+        if (!info.ok()) {
+          unreadable = info.status();
+          break;
+        }
+        last = *std::move(info);
+        stopped = !on_change(last);
+      }
+      if (stopped || !unreadable.ok()) context->TryCancel();
+      const grpc::Status ended = reader->Finish();
+      // A watch that had begun starts over with fresh patience.
+      return any ? grpc::Status::OK : ended;
+    });
+    RETURN_IF_ERROR(unreadable);
+    if (stopped || HasEnded(last.state)) return last;
+    if (status.code() == absl::StatusCode::kAborted) continue;
+    RETURN_IF_ERROR(status);
+  }
+}
+
+// ---- bytes down ----
+
+absl::Status Client::ReadOutput(JobId job, const std::string& output,
+                                const TaskSelection& selection, Sink sink) {
+  v1::ReadOutputRequest request;
+  request.set_job(job.value());
+  request.set_output(output);
+  request.set_first_task(selection.first_task);
+  request.set_task_count(selection.task_count);
+  request.set_failed_as_zero(selection.failed_as_zero);
+  grpc::ClientContext context;
+  impl_->Prepare(&context);
+  const auto reader = impl_->data->ReadOutput(&context, request);
+  v1::Chunk chunk;
+  absl::Status taken = absl::OkStatus();
+  while (reader->Read(&chunk)) {
+    taken = sink(chunk.data());
+    if (!taken.ok()) {
+      context.TryCancel();
+      break;
+    }
+  }
+  const absl::Status status = rpc::FromGrpc(reader->Finish());
+  RETURN_IF_ERROR(taken);
+  if (absl::IsUnavailable(status)) return impl_->Unavailable(status);
+  return status;
+}
+
+absl::Status Client::ReadItems(JobId job, const std::string& output, const TaskSelection& selection,
+                               ItemSink sink) {
+  const uint64_t end =
+      selection.task_count == 0 ? ~uint64_t{0} : selection.first_task + selection.task_count;
+  v1::ListOutputRequest request;
+  request.set_job(job.value());
+  request.set_output(output);
+  request.set_first_task(selection.first_task);
+  do {
+    v1::ListOutputResponse response;
+    RETURN_IF_ERROR(
+        impl_->Call(impl_->lists.get(), &v1::Data::Stub::ListOutput, request, &response));
+    for (v1::OutputRun& run : *response.mutable_runs()) {
+      if (run.first_task() >= end) return absl::OkStatus();
+      std::string bytes;
+      if (run.piece().has_region()) {
+        v1::ReadRegionRequest region;
+        region.mutable_region()->Swap(run.mutable_piece()->mutable_region());
+        grpc::ClientContext context;
+        impl_->Prepare(&context);
+        const auto reader = impl_->data->ReadRegion(&context, region);
+        v1::Chunk chunk;
+        while (reader->Read(&chunk)) bytes += chunk.data();
+        RETURN_IF_ERROR(rpc::FromGrpc(reader->Finish()));
+      } else {
+        bytes = std::move(*run.mutable_piece()->mutable_inline_());
+      }
+      ASSIGN_OR_RETURN(const ItemTable items, ItemTable::Of(bytes, run.piece_tasks()));
+      for (uint64_t i = 0; i < run.task_count() && run.first_task() + i < end; ++i) {
+        RETURN_IF_ERROR(sink(run.first_task() + i, items.Item(run.skip_tasks() + i)));
+      }
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::client

@@ -1,0 +1,188 @@
+// Client: a connection to a master: submit jobs, watch them, read results.
+//
+//   ASSIGN_OR_RETURN(auto client, Client::Connect({.address = "127.0.0.1:7460"}));
+//   ASSIGN_OR_RETURN(KernelInfo kernel, client->GetKernel("black_scholes"));
+//   ASSIGN_OR_RETURN(PreparedJob job, PrepareJob(kernel, {}, arguments));
+//   RETURN_IF_ERROR(client->Upload(job.uploads, {}));
+//   ASSIGN_OR_RETURN(JobInfo info, client->Submit(job.spec));
+//   ASSIGN_OR_RETURN(info, client->Wait(info.id, [](const JobInfo& i) { return true; }));
+//   RETURN_IF_ERROR(client->ReadOutput(info.id, "call", {}, sink));
+//
+// Errors are those of the RPCs (docs/protocol.md), with their `reason` (common/base/error.h);
+// UNAVAILABLE (MASTER_UNAVAILABLE) when no master answers. Idempotent calls (all but none: submit
+// and cancel are, by request id) are retried on UNAVAILABLE with backoff until `Options::patience`
+// is over.
+//
+// Thread-safety: safe from any thread; calls block. Ownership: callbacks and sinks are used only
+// within the call that takes them.
+#ifndef TANDEM_CLIENT_LIB_CLIENT_H_
+#define TANDEM_CLIENT_LIB_CLIENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/lib/arguments.h"
+#include "common/model/ids.h"
+#include "common/model/job_spec.h"
+#include "common/model/kernel_info.h"
+#include "common/model/lease_messages.h"
+#include "common/model/outputs.h"
+#include "common/model/tensor.h"
+
+namespace tandem::client {
+
+struct Options {
+  std::string address = "127.0.0.1:7460";
+  std::string owner;  // "": the user's name
+  // How long an unreachable master is tried again.
+  absl::Duration patience = absl::Seconds(10);
+  // Of one call other than watching and reading.
+  absl::Duration deadline = absl::Seconds(60);
+};
+
+enum class JobState { kUnspecified, kPending, kRunning, kMerging, kSucceeded, kFailed, kCancelled };
+// "PENDING", …
+std::string_view JobStateName(JobState state);
+std::optional<JobState> JobStateFromName(std::string_view name);
+inline bool HasEnded(JobState state) {
+  return state == JobState::kSucceeded || state == JobState::kFailed ||
+         state == JobState::kCancelled;
+}
+
+struct OutputInfo {
+  std::string name;
+  TensorSpec tensor;
+  bool reduced = false;
+  int split_dim = -1;  // concatenated outputs: the dimension that the split axis has
+};
+
+struct JobInfo {
+  JobId id;
+  JobSpec spec;
+  JobState state = JobState::kUnspecified;
+  std::string wait_reason;  // "", "NO_WORKER", …
+  std::string reason;       // FAILED, CANCELLED: token, then words
+  uint64_t task_count = 0;
+  uint64_t tasks_done = 0;  // failed ones included
+  uint64_t tasks_failed = 0;
+  uint64_t leaf_count = 0;
+  uint64_t leases = 0;
+  uint64_t retried_tasks = 0;
+  absl::Duration busy;  // of all devices together
+  std::vector<OutputInfo> outputs;
+  uint64_t sequence = 0;
+  std::optional<absl::Time> submitted, started, ended;
+};
+
+struct OperandPlan {
+  std::string name;
+  std::string how;
+  uint64_t total_bytes = 0;
+};
+struct JobPlan {
+  JobSpec spec;
+  uint64_t task_count = 0;
+  uint64_t leaf_count = 0;
+  std::vector<OperandPlan> operands;
+  std::vector<OutputInfo> outputs;
+};
+
+struct ListFilter {
+  std::vector<JobState> states;
+  std::string name_prefix;
+  std::map<std::string, std::string> labels;
+  bool all_owners = false;
+  uint64_t limit = 100;
+};
+
+struct WorkerSummary {
+  WorkerId id;
+  std::string name;
+  std::string state;  // "ATTACHED", "DRAINING", "LOST"
+  std::string address;
+  std::string version;
+  std::vector<DeviceInfo> devices;
+  std::vector<KernelRate> rates;
+  uint64_t leases = 0;
+  uint64_t leaves_done = 0;
+};
+
+struct MasterSummary {
+  std::string version;
+  std::string cluster_id;
+  uint64_t epoch = 0;
+  uint32_t workers = 0;
+  uint64_t jobs_running = 0;
+  std::map<std::string, uint64_t> counters;
+};
+
+struct TaskSelection {
+  uint64_t first_task = 0;
+  uint64_t task_count = 0;  // 0: to the end
+  bool failed_as_zero = false;
+};
+
+// Takes consecutive bytes.
+using Sink = absl::FunctionRef<absl::Status(std::string_view)>;
+// Takes item `task` of a ragged output.
+using ItemSink = absl::FunctionRef<absl::Status(uint64_t task, std::string_view bytes)>;
+// Called with (bytes so far, bytes in all).
+using UploadProgress = absl::FunctionRef<void(uint64_t, uint64_t)>;
+
+class Client {
+ public:
+  // Does not wait for the master: the first call does.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(Options options);
+  ~Client();
+
+  absl::StatusOr<std::vector<KernelInfo>> ListKernels();
+  // By name or identity. Errors: NOT_FOUND UNKNOWN_KERNEL with the nearest name.
+  absl::StatusOr<KernelInfo> GetKernel(std::string_view name);
+  absl::StatusOr<std::vector<WorkerSummary>> ListWorkers();
+  absl::StatusOr<MasterSummary> GetMaster();
+
+  // Sends what the master lacks; goes on where a broken upload ended. Returns the bytes sent.
+  absl::StatusOr<uint64_t> Upload(const std::vector<client::Upload>& uploads,
+                                  UploadProgress progress);
+
+  // `request_id` "": a fresh one. Given again with the same spec it names the same job.
+  absl::StatusOr<JobInfo> Submit(const JobSpec& spec, std::string request_id = "");
+  absl::StatusOr<JobPlan> Plan(const JobSpec& spec);
+  absl::StatusOr<JobInfo> Get(JobId job);
+  absl::StatusOr<std::vector<JobInfo>> List(const ListFilter& filter);
+  absl::StatusOr<JobInfo> Cancel(JobId job);
+  // The failed tasks from `first` on, at most `limit`.
+  absl::StatusOr<std::vector<TaskFailure>> Failures(JobId job, uint64_t limit);
+  // Calls `on_change` with each durable state until the job has ended or it returns false; comes
+  // back after a broken connection. Returns the last state.
+  absl::StatusOr<JobInfo> Wait(JobId job, absl::FunctionRef<bool(const JobInfo&)> on_change);
+
+  // A dense output's bytes in row-major order: of the tasks selected, along the leading axis, or
+  // all.
+  absl::Status ReadOutput(JobId job, const std::string& output, const TaskSelection& selection,
+                          Sink sink);
+  // A ragged output's items in order of tasks; failed tasks have none.
+  absl::Status ReadItems(JobId job, const std::string& output, const TaskSelection& selection,
+                         ItemSink sink);
+
+ private:
+  class Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The user that runs this program: what Options::owner defaults to.
+std::string UserName();
+
+}  // namespace tandem::client
+
+#endif  // TANDEM_CLIENT_LIB_CLIENT_H_
