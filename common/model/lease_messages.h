@@ -143,6 +143,13 @@ struct KernelRate {
   double fixed_seconds = 0;
 };
 
+// Leaves of a job that a worker has still to run: granted, and neither finished nor waiting in an
+// accumulator (those stay held until their partial is committed, but keep nobody busy).
+struct Backlog {
+  JobId job;
+  uint64_t leaves = 0;
+};
+
 struct Report {
   uint64_t number = 0;
   std::vector<Commit> commits;
@@ -151,6 +158,7 @@ struct Report {
   std::vector<Return> returns;
   std::vector<JobFault> job_faults;
   std::vector<KernelRate> rates;
+  std::vector<Backlog> backlogs;
 };
 
 }  // namespace tandem

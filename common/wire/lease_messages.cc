@@ -362,6 +362,17 @@ absl::Status Decode(worker::v1::JobFault* from, JobFault* to) {
   return TakeReason(from->mutable_reason(), &to->reason, "reason");
 }
 
+void Encode(const Backlog& from, worker::v1::Backlog* to) {
+  to->set_job(from.job.value());
+  to->set_leaves(from.leaves);
+}
+
+absl::Status Decode(const worker::v1::Backlog& from, Backlog* to) {
+  RETURN_IF_ERROR(DecodeJob(from.job(), &to->job));
+  to->leaves = from.leaves();
+  return absl::OkStatus();
+}
+
 void Encode(const Report& from, worker::v1::Report* to) {
   to->set_number(from.number);
   EncodeList(from.commits, to->mutable_commits());
@@ -370,6 +381,7 @@ void Encode(const Report& from, worker::v1::Report* to) {
   EncodeList(from.returns, to->mutable_returns());
   EncodeList(from.job_faults, to->mutable_job_faults());
   EncodeList(from.rates, to->mutable_rates());
+  EncodeList(from.backlogs, to->mutable_backlogs());
 }
 
 absl::Status Decode(worker::v1::Report* from, Report* to) {
@@ -381,7 +393,8 @@ absl::Status Decode(worker::v1::Report* from, Report* to) {
   RETURN_IF_ERROR(DecodeList(from->mutable_crashes(), &to->crashes, kMax, "crashes"));
   RETURN_IF_ERROR(DecodeList(from->mutable_returns(), &to->returns, kMax, "returns"));
   RETURN_IF_ERROR(DecodeList(from->mutable_job_faults(), &to->job_faults, kMax, "job_faults"));
-  return DecodeList(from->mutable_rates(), &to->rates, kMax, "rates");
+  RETURN_IF_ERROR(DecodeList(from->mutable_rates(), &to->rates, kMax, "rates"));
+  return DecodeList(from->mutable_backlogs(), &to->backlogs, kMax, "backlogs");
 }
 
 // ---- devices and rates ----

@@ -72,6 +72,8 @@ void Encode(const Return& from, worker::v1::Return* to);
 absl::Status Decode(const worker::v1::Return& from, Return* to);
 void Encode(const JobFault& from, worker::v1::JobFault* to);
 absl::Status Decode(worker::v1::JobFault* from, JobFault* to);
+void Encode(const Backlog& from, worker::v1::Backlog* to);
+absl::Status Decode(const worker::v1::Backlog& from, Backlog* to);
 void Encode(const Report& from, worker::v1::Report* to);
 absl::Status Decode(worker::v1::Report* from, Report* to);
 

@@ -6,7 +6,13 @@
 // the next attach it says what it holds).
 //
 //   WorkerCore core(options, seed);
-//   core.Step(Granted{grant}, now, &effects);
+//   for (const Event& event : batch) core.Step(event, now, &effects);
+//   core.Settle(now, &effects);   // once a batch: hands out pieces, makes the report
+//
+// What the shell owes the core: everything of a stream's past is gone before Connected; a Welcome's
+// jobs are described before its Welcomed; each PushRegion is answered by exactly one PushDone or
+// PushFailed; each StartExecutor by exactly one ExecutorLost in the end; what an executor said
+// before it was lost comes before its ExecutorLost.
 //
 // Staging: a finished piece's large outputs lie in the staging file of the executor *incarnation*
 // that made them. The core asks the shell to push them to the master's segments (PushRegion), puts
@@ -58,9 +64,13 @@ struct JobDescribed {
   uint64_t grain = 0;
   bool reduces = false;      // has reduced outputs
   bool accumulates = false;  // all outputs reduced and exact: an executor may keep one accumulator
+  bool appends = false;  // the outputs of adjacent pieces, one behind the other, are those of both
   uint64_t partial_bytes = 0;
-  uint64_t output_bytes_per_task = 0;  // concatenated outputs; ragged: an estimate
-  double cost_ns_per_task = 0;         // the kernel's hint
+  double cost_ns_per_task = 0;  // the kernel's hint, on one core; 0: unknown
+
+  // Sums in floating point are folded up the tree: a piece is one node, a commit one node's
+  // partial.
+  bool whole_nodes() const { return reduces && !accumulates; }
 };
 struct Welcomed {
   WorkerId worker;
@@ -95,7 +105,6 @@ struct DrainSaid {
 
 struct ExecutorReady {
   ExecutorId executor = 0;
-  std::string owner;
   uint32_t groups = 1;  // core groups: each pulls for itself
   uint32_t cores = 1;
   DeviceKind kind = DeviceKind::kCpu;
@@ -160,7 +169,7 @@ struct PushFailed {
   PushId push = 0;  // tried again after the next Welcome, or after a backoff
 };
 struct Tick {};
-struct Shutdown {};  // finish what runs, return the rest, leave
+struct Shutdown {};  // finish what runs, return the rest, leave; without a master: leave at once
 
 using Event = std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted,
                            Recalled, OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady,
@@ -192,11 +201,13 @@ struct RunPiece {
   uint32_t attempt = 0;
   uint32_t group = 0;
   bool suspect = false;
-  std::vector<uint64_t> skip_tasks;
+  std::vector<uint64_t> skip_tasks;  // ascending, all in the piece
+  uint64_t inline_bytes_max = 0;     // outputs of at most this many bytes in all come inline
 };
 struct RunMerge {
   ExecutorId executor = 0;
   PieceId piece = 0;
+  uint32_t group = 0;
   JobId job;
   std::vector<Partial> inputs;
 };
@@ -221,6 +232,10 @@ struct ReleaseStaging {
   uint64_t offset = 0;
   uint64_t length = 0;
 };
+// Nothing in the staging of an executor that is lost is needed any more.
+struct CloseStaging {
+  ExecutorId executor = 0;
+};
 struct PushRegion {
   PushId push = 0;
   ExecutorId executor = 0;
@@ -230,13 +245,14 @@ struct PushRegion {
 
 struct Effects {
   std::optional<SendHello> hello;
+  bool reconnect = false;  // this worker paused for too long: end the stream and attach anew
   bool heartbeat = false;
   std::vector<Report> reports;  // numbered
   std::vector<std::variant<StartExecutor, KillExecutor, SetupJob, RunPiece, RunMerge, CancelPiece,
-                           FlushJob, DiscardAccumulator, ForgetJob, ReleaseStaging>>
+                           FlushJob, DiscardAccumulator, ForgetJob, ReleaseStaging, CloseStaging>>
       to_executors;  // in order
   std::vector<PushRegion> pushes;
-  bool leaving = false;
+  bool leaving = false;  // everything is handed back or reported and acknowledged
   MonoTime next_deadline = MonoTime::InfiniteFuture();
 };
 
