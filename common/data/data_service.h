@@ -1,0 +1,96 @@
+// DataService: blobs, segments and outputs over gRPC (tandem.v1.Data), in master and worker.
+//
+//   DataService data({.blobs = &blobs, .segments = &segments, .pool = &pool, …});
+//   rpc::Server::Start(options, {&data, …});
+//
+// Every call is made for the owner in its metadata and sees only what is this owner's. Files are
+// read and written on the IoPool, bulk bytes pass as raw slices. What a part is missing (null) for
+// answers UNIMPLEMENTED.
+//
+// Thread-safety: safe from any thread. Ownership: what the options point to outlives the service,
+// and the service outlives the server that it is registered with.
+#ifndef TANDEM_COMMON_DATA_DATA_SERVICE_H_
+#define TANDEM_COMMON_DATA_DATA_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/data/blob_store.h"
+#include "common/data/byte_source.h"
+#include "common/data/chunk_buffers.h"
+#include "common/data/io_pool.h"
+#include "common/data/push_regions.h"
+#include "common/data/segment_store.h"
+#include "tandem/v1/data.grpc.pb.h"
+
+namespace tandem {
+
+// Outputs of jobs: the master's part of the service. Called on the IoPool.
+class OutputSource {
+ public:
+  virtual ~OutputSource() = default;
+  virtual absl::StatusOr<std::unique_ptr<ByteSource>> OpenOutput(
+      std::string_view owner, const v1::ReadOutputRequest& request) = 0;
+  virtual absl::Status ListOutput(std::string_view owner, const v1::ListOutputRequest& request,
+                                  v1::ListOutputResponse* response) = 0;
+};
+
+struct DataServiceOptions {
+  BlobStore* blobs = nullptr;
+  SegmentStore* segments = nullptr;
+  OutputSource* outputs = nullptr;
+  IoPool* pool = nullptr;  // Required.
+  // Where readers on this host may be told the paths of blobs: HostId(); else "".
+  std::string local_host_id;
+  PushRegionsCall::Limits push_limits;
+};
+
+using DataServiceBase = v1::Data::WithCallbackMethod_StatBlobs<
+    v1::Data::WithCallbackMethod_ListOutput<v1::Data::WithCallbackMethod_LocateBlob<
+        v1::Data::WithRawCallbackMethod_PutBlob<v1::Data::WithRawCallbackMethod_ReadBlob<
+            v1::Data::WithRawCallbackMethod_ReadOutput<v1::Data::WithRawCallbackMethod_ReadRegion<
+                v1::Data::WithRawCallbackMethod_PushRegions<v1::Data::Service>>>>>>>>;
+
+class DataService final : public DataServiceBase {
+ public:
+  explicit DataService(DataServiceOptions options);
+
+  grpc::ServerUnaryReactor* StatBlobs(grpc::CallbackServerContext* context,
+                                      const v1::StatBlobsRequest* request,
+                                      v1::StatBlobsResponse* response) override;
+  grpc::ServerUnaryReactor* LocateBlob(grpc::CallbackServerContext* context,
+                                       const v1::LocateBlobRequest* request,
+                                       v1::LocateBlobResponse* response) override;
+  grpc::ServerUnaryReactor* ListOutput(grpc::CallbackServerContext* context,
+                                       const v1::ListOutputRequest* request,
+                                       v1::ListOutputResponse* response) override;
+  grpc::ServerReadReactor<grpc::ByteBuffer>* PutBlob(grpc::CallbackServerContext* context,
+                                                     grpc::ByteBuffer* response) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadBlob(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadOutput(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadRegion(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushRegions(
+      grpc::CallbackServerContext* context) override;
+
+ private:
+  grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context,
+                                  std::function<absl::Status(const std::string& owner)> answer);
+  template <class Request, class Open>
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Stream(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request, Open open);
+  absl::Status StatOne(const std::string& owner, const v1::BlobRef& ref, v1::BlobStat* stat);
+
+  const DataServiceOptions options_;
+  ChunkBuffers buffers_;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_COMMON_DATA_DATA_SERVICE_H_

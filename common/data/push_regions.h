@@ -1,0 +1,88 @@
+// PushRegionsCall: takes a worker's output pieces into segments and says where each one is.
+//
+// All pieces that have come whole by the time the disk is free are written by one call; answers
+// that are ready go into one message. A checksum that differs ends the stream: the worker pushes
+// again what was not answered.
+//
+// Thread-safety and ownership: as BulkIntake.
+#ifndef TANDEM_COMMON_DATA_PUSH_REGIONS_H_
+#define TANDEM_COMMON_DATA_PUSH_REGIONS_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/data/bulk_intake.h"
+#include "common/data/segment_store.h"
+#include "common/model/outputs.h"
+#include "common/rpc/bulk.h"
+#include "grpcpp/support/server_callback.h"
+#include "tandem/v1/data.pb.h"
+
+namespace tandem {
+
+class PushRegionsCall final
+    : public BulkIntake<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
+ public:
+  struct Limits {
+    uint64_t piece_bytes_max = uint64_t{1} << 30;
+    size_t announced_max = 1 << 16;  // Pieces whose bytes have not come.
+  };
+
+  static grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Start(IoPool* pool,
+                                                                            SegmentStore* segments,
+                                                                            std::string owner,
+                                                                            Limits limits);
+  void OnWriteDone(bool ok) override;
+  void OnDone() override { delete this; }
+
+ private:
+  struct Piece {
+    uint64_t push_id = 0;
+    uint64_t length = 0;
+    uint64_t xxh3 = 0;
+  };
+
+  PushRegionsCall(IoPool* pool, SegmentStore* segments, std::string owner, Limits limits)
+      : BulkIntake(pool), segments_(segments), owner_(std::move(owner)), limits_(limits) {}
+
+  absl::Status OnBatch(std::vector<grpc::ByteBuffer> batch) override;
+  void OnEnd(const absl::Status& status) override;
+  absl::Status TakeMessage(rpc::BulkMessage message);
+  absl::Status TakeHeaders(const std::string& fields);
+  absl::Status WriteWholePieces();
+  void Answer(const std::vector<Piece>& pieces, const std::vector<Region>& regions);
+  // Sends what is ready, or finishes. Last statement of its caller.
+  void Advance();
+
+  SegmentStore* const segments_;
+  const std::string owner_;
+  const Limits limits_;
+
+  // Of the pool's task.
+  std::unique_ptr<SegmentAppender> appender_;
+  std::deque<Piece> announced_;
+  uint64_t announced_bytes_ = 0;             // Of announced pieces, not come yet.
+  std::vector<std::string_view> unwritten_;  // Bytes of announced_'s first pieces, in order.
+  uint64_t unwritten_bytes_ = 0;
+  std::vector<rpc::BulkMessage> holding_;  // What `unwritten_` looks into.
+
+  grpc::ByteBuffer outgoing_;  // Of the outstanding write.
+  absl::Mutex mu_;
+  v1::PushResponse answers_ ABSL_GUARDED_BY(mu_);
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_COMMON_DATA_PUSH_REGIONS_H_
