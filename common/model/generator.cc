@@ -260,6 +260,9 @@ absl::Status ValidateGenerator(const Generator& generator, DType dtype) {
   if (!types_fit) {
     return BadGenerator(text, StrCat("has values that are not of dtype ", DTypeName(dtype)));
   }
+  if (dtype == DType::kBool && std::holds_alternative<IotaGenerator>(generator)) {
+    return BadGenerator(text, "would count beyond what a bool holds");
+  }
   if (const auto* g = std::get_if<UniformGenerator>(&generator)) {
     const bool finite = !IsFloat(dtype) || std::isfinite(g->hi.AsDouble() - g->lo.AsDouble());
     if (Scalar::Compare(g->lo, g->hi) > 0 || !finite) {
