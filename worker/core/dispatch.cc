@@ -1,0 +1,145 @@
+// Dispatch: which owner's, which job's, how large a piece goes to which core group.
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "worker/core/worker_core.h"
+
+namespace tandem::worker {
+
+// First one piece for each group, then a second one each: fetching overlaps running.
+void WorkerCore::Dispatch(MonoTime now, Effects* effects) {
+  for (uint32_t depth = 0; depth < options_.pull.pieces_per_group; ++depth) {
+    for (uint32_t group = 0; group < groups_.size(); ++group) {
+      if (groups_[group].in_flight == depth) Feed(group, now, effects);
+    }
+  }
+}
+
+bool WorkerCore::CanFeed(OwnerState* owner, uint32_t group) const {
+  if (owner->phase != OwnerState::Phase::kReady || group >= owner->groups || owner->alone) {
+    return false;
+  }
+  if (!owner->merges.empty()) return true;
+  if (owner->runnable.empty()) return false;
+  const JobState& next = jobs_.at(owner->runnable.begin()->second);
+  if (!next.pool.front().suspect) return true;
+  // A suspect runs when nothing else of its executor can be lost with it.
+  return owner->in_flight == 0 &&
+         std::none_of(accumulating_.begin(), accumulating_.end(),
+                      [&](JobId id) { return jobs_.at(id).owner == owner; });
+}
+
+OwnerState* WorkerCore::ChooseOwner(uint32_t index, MonoTime now) {
+  CoreGroup& group = groups_[index];
+  const bool turn_over =
+      group.holder == nullptr || now - group.held_since >= options_.pull.owner_turn;
+  if (!turn_over && CanFeed(group.holder, index)) return group.holder;
+  OwnerState* chosen = nullptr;
+  for (auto& [name, owner] : owners_) {
+    if (!CanFeed(&owner, index)) continue;
+    if (chosen == nullptr || owner.last_turn < chosen->last_turn) chosen = &owner;
+  }
+  // A group that is not empty drains before another owner has it.
+  if (chosen == nullptr || (group.in_flight > 0 && chosen != group.holder)) return nullptr;
+  group.holder = chosen;
+  group.held_since = now;
+  chosen->last_turn = ++last_turn_;
+  return chosen;
+}
+
+void WorkerCore::Feed(uint32_t group, MonoTime now, Effects* effects) {
+  OwnerState* owner = ChooseOwner(group, now);
+  if (owner == nullptr) return;
+  ++groups_[group].in_flight;
+  ++owner->in_flight;
+  if (!owner->merges.empty()) {
+    PullMerge(owner, group, effects);
+  } else {
+    PullPiece(owner, group, effects);
+  }
+}
+
+void WorkerCore::PullMerge(OwnerState* owner, uint32_t group, Effects* effects) {
+  const PieceId id = ++last_piece_;
+  Piece& piece = pieces_[id];
+  piece.owner = owner;
+  piece.executor = owner->executor;
+  piece.group = group;
+  piece.merge = std::make_unique<MergeWork>(std::move(owner->merges.front()));
+  owner->merges.pop_front();
+  piece.job = piece.merge->grant.job;
+  SetUp(owner, piece.job, effects);
+  effects->to_executors.push_back(
+      RunMerge{owner->executor, id, group, piece.job, piece.merge->grant.inputs});
+}
+
+void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) {
+  JobState& job = jobs_.at(owner->runnable.begin()->second);
+  const LeaseRun& front = job.pool.front();
+  const double remaining = (static_cast<double>(job.pool.leaves()) + job.share_leaves) *
+                           static_cast<double>(job.tree.grain());
+  const uint64_t tasks = PullTasks(options_.pull, Estimate(job), remaining, owner->groups);
+  uint64_t leaves = std::clamp<uint64_t>(tasks / job.tree.grain(), 1, front.count());
+  if (front.suspect) {
+    leaves = 1;
+    owner->alone = true;
+  }
+  if (job.info.whole_nodes()) {
+    leaves = job.tree.LeafCount(
+        job.tree.LargestNodeAt(front.first(), leaves, LeafRange{front.first(), front.end()}));
+  }
+  const PieceId id = ++last_piece_;
+  Piece& piece = pieces_[id];
+  piece.owner = owner;
+  piece.executor = owner->executor;
+  piece.group = group;
+  piece.job = job.info.job;
+  piece.run = job.pool.TakeFront(leaves);
+  UpdateRunnable(&job);
+  ++job.in_flight;
+  job.running_leaves += leaves;
+  ++counters_.pieces;
+  SetUp(owner, piece.job, effects);
+
+  RunPiece run;
+  run.executor = owner->executor;
+  run.piece = id;
+  run.job = piece.job;
+  run.leaves = piece.run.leaves;
+  run.attempt = piece.run.attempt;
+  run.group = group;
+  run.suspect = piece.run.suspect;
+  run.inline_bytes_max =
+      std::min(options_.inline_bytes_max, piece.run.Leases() * options_.inline_bytes_per_lease);
+  if (piece.run.skip_tasks != nullptr) {
+    const TaskRange range = job.tree.Tasks(LeafRange{piece.run.first(), piece.run.end()});
+    for (const uint64_t task : *piece.run.skip_tasks) {
+      if (task >= range.begin && task < range.end) run.skip_tasks.push_back(task);
+    }
+  }
+  effects->to_executors.push_back(std::move(run));
+}
+
+PullEstimate WorkerCore::Estimate(const JobState& job) const {
+  using Source = PullEstimate::Source;
+  if (job.rate.known()) return {job.rate.slope(), job.rate.fixed(), Source::kJob};
+  const OwnerState& owner = *job.owner;
+  const double hint = job.info.cost_ns_per_task * 1e-9;
+  const auto kernel = kernels_.find({job.info.kernel, owner.kind});
+  if (kernel != kernels_.end() && kernel->second.model.known() &&
+      kernel->second.hinted == (hint > 0)) {
+    const RateModel& model = kernel->second.model;
+    return {model.slope() * (hint > 0 ? hint : 1), model.fixed(), Source::kKernel};
+  }
+  const double cores_a_group = std::max(1.0, static_cast<double>(owner.cores) / owner.groups);
+  return {hint / cores_a_group, 0, Source::kHint};
+}
+
+void WorkerCore::SetUp(OwnerState* owner, JobId job, Effects* effects) {
+  if (owner->set_up.insert(job).second) {
+    effects->to_executors.push_back(SetupJob{owner->executor, job});
+  }
+}
+
+}  // namespace tandem::worker

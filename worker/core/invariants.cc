@@ -1,0 +1,62 @@
+// What must hold after each step.
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "worker/core/worker_core.h"
+
+namespace tandem::worker {
+
+void WorkerCore::CheckInvariants() const {
+  absl::btree_map<JobId, std::pair<uint32_t, uint64_t>> by_job;
+  absl::btree_map<const OwnerState*, uint32_t> by_owner;
+  std::vector<uint32_t> by_group(groups_.size());
+  for (const auto& [id, piece] : pieces_) {
+    CHECK(id <= last_piece_);
+    ++by_owner[piece.owner];
+    CHECK(piece.group < groups_.size());
+    ++by_group[piece.group];
+    CHECK(groups_[piece.group].holder == piece.owner);
+    CHECK(piece.executor == piece.owner->executor);
+    CHECK_EQ(piece.merge == nullptr, piece.run.count() > 0);
+    if (piece.run.suspect) CHECK(piece.owner->alone && piece.owner->in_flight == 1);
+    if (piece.is_void || piece.merge != nullptr) continue;
+    CHECK(jobs_.contains(piece.job));
+    ++by_job[piece.job].first;
+    by_job[piece.job].second += piece.run.count();
+  }
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    CHECK_EQ(by_group[i], groups_[i].in_flight);
+    CHECK(groups_[i].in_flight <= options_.pull.pieces_per_group);
+  }
+  absl::btree_map<const OwnerState*, uint32_t> jobs_of;
+  for (const auto& [id, job] : jobs_) {
+    job.pool.CheckInvariants();
+    ++jobs_of[job.owner];
+    CHECK_EQ(job.pool.empty(), job.order == 0);
+    CHECK_EQ(job.owner->runnable.contains({job.order, id}), job.order != 0);
+    const auto counted = by_job.find(id);
+    CHECK_EQ(job.in_flight, counted == by_job.end() ? 0u : counted->second.first);
+    CHECK_EQ(job.running_leaves, counted == by_job.end() ? 0u : counted->second.second);
+    uint64_t leaves = 0;
+    absl::Duration work;
+    for (const auto& [piece, held] : job.accumulator.pieces) {
+      CHECK(!pieces_.contains(piece));
+      for (const LeaseRun& run : held.runs) leaves += run.count();
+      work += held.busy;
+    }
+    CHECK_EQ(leaves, job.accumulator.leaves);
+    CHECK(work == job.accumulator.work);
+    CHECK_EQ(!job.accumulator.empty(), accumulating_.contains(id));
+  }
+  for (const auto& [name, owner] : owners_) {
+    CHECK_EQ(owner.in_flight, by_owner[&owner]);
+    CHECK_EQ(owner.jobs, jobs_of[&owner]);
+    const bool has_executor = owner.phase != OwnerState::Phase::kNone;
+    CHECK_EQ(has_executor, owner.executor != 0);
+    CHECK_EQ(has_executor, executors_.contains(owner.executor));
+    for (const auto& [order, job] : owner.runnable) CHECK(jobs_.contains(job));
+  }
+  outbox_.CheckInvariants();
+}
+
+}  // namespace tandem::worker

@@ -1,0 +1,60 @@
+// What a worker's core can be told: sizes, times and bounds, each with the value that is meant for
+// use. Tests and the simulator set others.
+//
+// Thread-safety: plain data.
+#ifndef TANDEM_WORKER_CORE_OPTIONS_H_
+#define TANDEM_WORKER_CORE_OPTIONS_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace tandem::worker {
+
+// How much work a core group pulls at a time (architecture.md §3.4).
+struct PullOptions {
+  uint32_t pieces_per_group = 2;                           // running and queued
+  absl::Duration probe = absl::Milliseconds(1);            // the first, while nothing is measured
+  absl::Duration unproven_max = absl::Milliseconds(20);    // before this job itself was measured
+  absl::Duration piece_overhead = absl::Microseconds(20);  // the least fixed cost assumed
+  absl::Duration piece_max = absl::Milliseconds(500);      // the largest piece
+  double quantum_fixed_costs = 8;                          // quantum = max(8 × fixed cost,
+  double quantum_of_rest = 0.02;                           //               2 % of what remains)
+  absl::Duration owner_turn = absl::Milliseconds(50);      // a group's, while another waits
+};
+
+// When an accumulator is closed and its partial pushed.
+struct FlushOptions {
+  double work_to_push = 20;  // work since the last push / its push
+  absl::Duration work_min = absl::Milliseconds(20);
+  absl::Duration linger = absl::Milliseconds(2);        // idle, while more leaves may come
+  absl::Duration push_fixed = absl::Microseconds(200);  // the model of a push
+  double push_bytes_per_second = 1e9;
+};
+
+struct CoreOptions {
+  PullOptions pull;
+  FlushOptions flush;
+
+  uint64_t inline_bytes_per_lease = 512;
+  uint64_t inline_bytes_max = 256 << 10;  // of one commit
+  uint64_t report_bytes_max = 1 << 20;    // of inline bytes in one report
+  uint64_t report_items_max = 4096;
+
+  absl::Duration lease_ttl = absl::Seconds(5);  // until a Welcome says another
+  absl::Duration heartbeat = absl::Seconds(1);
+  absl::Duration push_retry = absl::Milliseconds(500);
+  absl::Duration rate_interval = absl::Milliseconds(200);  // between two reports of one rate
+
+  absl::Duration restart_min = absl::Milliseconds(100);  // of an executor that was lost
+  absl::Duration restart_max = absl::Seconds(10);
+  uint32_t losses_max = 8;       // in a row without a finished piece: then its jobs are refused
+  uint32_t merge_tries_max = 3;  // lost executors that one merge may cost
+  absl::Duration executor_idle_max = absl::Minutes(5);
+
+  bool kill_when_master_lost = false;  // drop everything one lease TTL after the stream ended
+};
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_CORE_OPTIONS_H_

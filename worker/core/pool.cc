@@ -1,0 +1,83 @@
+#include "worker/core/pool.h"
+
+#include <iterator>
+
+#include "common/base/check.h"
+
+namespace tandem::worker {
+
+void Pool::PushBack(LeaseRun run) {
+  if (run.count() == 0) return;
+  leaves_ += run.count();
+  if (!runs_.empty() && runs_.back().Precedes(run)) {
+    runs_.back().leaves.count += run.count();
+    return;
+  }
+  runs_.push_back(std::move(run));
+}
+
+void Pool::PushFront(LeaseRun run) {
+  if (run.count() == 0) return;
+  leaves_ += run.count();
+  if (!runs_.empty() && run.Precedes(runs_.front())) {
+    runs_.front().leaves.first = run.first();
+    runs_.front().leaves.count += run.count();
+    return;
+  }
+  runs_.push_front(std::move(run));
+}
+
+LeaseRun Pool::TakeFront(uint64_t count) {
+  LeaseRun& front = runs_.front();
+  DCHECK(count >= 1 && count <= front.count());
+  leaves_ -= count;
+  if (count == front.count()) {
+    LeaseRun taken = std::move(front);
+    runs_.pop_front();
+    return taken;
+  }
+  LeaseRun taken = front.Part(front.first(), count);
+  front.leaves.first += count;
+  front.leaves.count -= count;
+  return taken;
+}
+
+std::vector<LeaseRun> Pool::TakeWithin(uint64_t from, uint64_t to) {
+  std::vector<LeaseRun> taken;
+  std::deque<LeaseRun> kept;
+  for (LeaseRun& run : runs_) {
+    LeaseRun part = run.Within(from, to);
+    if (part.count() == 0) {
+      kept.push_back(std::move(run));
+      continue;
+    }
+    leaves_ -= part.count();
+    if (run.first() < part.first()) {
+      kept.push_back(run.Part(run.first(), part.first() - run.first()));
+    }
+    if (part.end() < run.end()) kept.push_back(run.Part(part.end(), run.end() - part.end()));
+    taken.push_back(std::move(part));
+  }
+  runs_ = std::move(kept);
+  return taken;
+}
+
+std::vector<LeaseRun> Pool::TakeAll() {
+  std::vector<LeaseRun> taken(std::make_move_iterator(runs_.begin()),
+                              std::make_move_iterator(runs_.end()));
+  runs_.clear();
+  leaves_ = 0;
+  return taken;
+}
+
+void Pool::CheckInvariants() const {
+  uint64_t leaves = 0;
+  for (const LeaseRun& run : runs_) {
+    CHECK(run.count() > 0);
+    CHECK(run.first() >= run.base_leaf);
+    leaves += run.count();
+  }
+  CHECK_EQ(leaves, leaves_);
+}
+
+}  // namespace tandem::worker

@@ -1,0 +1,228 @@
+// Attaching again: what a Welcome re-leased lives on under its new leases, all else is void.
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/model/leaf_set.h"
+#include "worker/core/worker_core.h"
+
+namespace tandem::worker {
+
+struct WorkerCore::Adoption {
+  struct OfJob {
+    std::vector<LeaseRun> grants;  // by first leaf, apart
+    LeafSet unclaimed;
+    bool splits = false;  // a commit may name several runs
+  };
+  absl::btree_map<JobId, OfJob> jobs;
+
+  // Gives runs their new leases. All or nothing; each leaf once. A run must stay within one grant,
+  // unless its job's commits may name several.
+  bool Renew(JobId job, std::vector<LeaseRun>* runs);
+};
+
+bool WorkerCore::Adoption::Renew(JobId job, std::vector<LeaseRun>* runs) {
+  const auto found = jobs.find(job);
+  if (found == jobs.end()) return false;
+  OfJob& of = found->second;
+  std::vector<LeaseRun> renewed;
+  for (const LeaseRun& run : *runs) {
+    if (!of.unclaimed.ContainsAll({run.first(), run.end()})) return false;
+    const size_t before = renewed.size();
+    for (uint64_t leaf = run.first(); leaf < run.end();) {
+      // The last grant that begins at or before `leaf`; it holds it, since `leaf` is unclaimed.
+      const auto behind = std::upper_bound(
+          of.grants.begin(), of.grants.end(), leaf,
+          [](uint64_t value, const LeaseRun& grant) { return value < grant.first(); });
+      renewed.push_back(std::prev(behind)->Within(leaf, run.end()));
+      leaf = renewed.back().end();
+    }
+    if (renewed.size() - before > 1 && !of.splits) return false;
+  }
+  for (const LeaseRun& run : renewed) of.unclaimed.Remove({run.first(), run.end()});
+  *runs = std::move(renewed);
+  return true;
+}
+
+namespace {
+uint64_t CountLeaves(const std::vector<LeaseRun>& runs) {
+  uint64_t leaves = 0;
+  for (const LeaseRun& run : runs) leaves += run.count();
+  return leaves;
+}
+}  // namespace
+
+std::vector<HeldLeaves> WorkerCore::Held() const {
+  std::vector<HeldLeaves> held;
+  const auto add = [&held](JobId job, const LeaseRun& run) {
+    held.push_back({job, run.leaves, run.attempt, run.lease()});
+  };
+  outbox_.ForEach([&](const OutItem& item) {
+    if (item.kind == OutItem::Kind::kReturn) return;
+    for (const LeaseRun& run : item.runs) add(item.job, run);
+  });
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [piece, part] : job.accumulator.pieces) {
+      for (const LeaseRun& run : part.runs) add(id, run);
+    }
+  }
+  for (const auto& [id, piece] : pieces_) {
+    if (!piece.is_void && piece.merge == nullptr) add(piece.job, piece.run);
+  }
+  for (const auto& [id, job] : jobs_) {
+    for (const LeaseRun& run : job.pool.runs()) add(id, run);
+  }
+  return held;
+}
+
+void WorkerCore::On(Welcomed event, MonoTime now, Effects* effects) {
+  const bool new_epoch = event.epoch != epoch_;
+  link_ = Link::kAttached;
+  epoch_ = event.epoch;
+  max_epoch_ = std::max(max_epoch_, epoch_.value());
+  lease_ttl_ = event.lease_ttl;
+  heartbeat_ = event.heartbeat;
+  heartbeat_at_ = now + heartbeat_;
+  draining_ = shutting_down_;
+
+  Adoption adoption;
+  for (const Grant& grant : event.adopted) {
+    JobState* job = FindJob(grant.job);
+    const uint64_t leaf_count = job != nullptr ? job->tree.leaf_count() : RangeTree::kTasksMax;
+    LeaseRun run = LeaseRun::Of(grant, epoch_, leaf_count);
+    Adoption::OfJob& of = adoption.jobs[grant.job];
+    of.splits = job != nullptr && job->info.accumulates;
+    of.unclaimed.Add({run.first(), run.end()});
+    of.grants.push_back(std::move(run));
+  }
+  for (auto& [id, of] : adoption.jobs) {
+    std::sort(of.grants.begin(), of.grants.end(),
+              [](const LeaseRun& a, const LeaseRun& b) { return a.first() < b.first(); });
+  }
+  outbox_.Rejoin(
+      new_epoch, [&](JobId job, std::vector<LeaseRun>* runs) { return adoption.Renew(job, runs); },
+      effects);
+  AdoptAccumulators(&adoption, effects);
+  AdoptPieces(&adoption, effects);
+  AdoptRest(&adoption, effects);
+  ForgetUndescribedJobs(effects);
+}
+
+// Taken whole or not at all: a partial cannot be divided.
+void WorkerCore::AdoptAccumulators(Adoption* adoption, Effects* effects) {
+  for (const JobId id : std::vector<JobId>(accumulating_.begin(), accumulating_.end())) {
+    JobState& job = jobs_.at(id);
+    Accumulator& accumulator = job.accumulator;
+    std::vector<LeaseRun> runs;
+    for (const auto& [piece, held] : accumulator.pieces) {
+      runs.insert(runs.end(), held.runs.begin(), held.runs.end());
+    }
+    if (adoption->Renew(id, &runs)) {
+      auto next = runs.begin();  // the same leaves in the same order
+      for (auto& [piece, held] : accumulator.pieces) {
+        uint64_t missing = CountLeaves(held.runs);
+        held.runs.clear();
+        for (; missing > 0; ++next) {
+          missing -= next->count();
+          held.runs.push_back(*next);
+        }
+      }
+      continue;
+    }
+    accumulator = Accumulator();
+    accumulating_.erase(id);
+    effects->to_executors.push_back(DiscardAccumulator{job.owner->executor, id});
+    // What is in flight may already have gone into what is discarded.
+    for (auto& [piece_id, piece] : pieces_) {
+      if (piece.job == id && !piece.is_void) VoidPiece(piece_id, &piece, effects);
+    }
+  }
+}
+
+void WorkerCore::AdoptPieces(Adoption* adoption, Effects* effects) {
+  for (auto& [id, owner] : owners_) owner.merges.clear();
+  for (auto& [id, piece] : pieces_) {
+    if (piece.is_void) continue;
+    std::vector<LeaseRun> runs = {piece.run};
+    // A piece in flight is one run: also where its job's commits may name several.
+    const bool lives = piece.merge == nullptr && adoption->Renew(piece.job, &runs);
+    if (lives && runs.size() == 1) {
+      const bool suspect = piece.run.suspect;
+      piece.run = std::move(runs.front());
+      piece.run.suspect = suspect;  // as it runs
+      piece.recalled = false;
+      continue;
+    }
+    for (const LeaseRun& run : runs) {
+      if (lives) adoption->jobs[piece.job].unclaimed.Add({run.first(), run.end()});
+    }
+    VoidPiece(id, &piece, effects);
+  }
+}
+
+// What was adopted and nothing claims is run (again).
+void WorkerCore::AdoptRest(Adoption* adoption, Effects* effects) {
+  for (auto& [id, job] : jobs_) {
+    job.pool.TakeAll();
+    UpdateRunnable(&job);
+    job.share_leaves = 0;
+    job.backlog_told = 0;
+    if (job.fault.has_value()) faults_.push_back(*job.fault);
+  }
+  for (auto& [key, kernel] : kernels_) kernel.told_tasks_per_second = 0;
+  for (auto& [id, of] : adoption->jobs) {
+    JobState* job = FindJob(id);
+    for (const LeaseRun& grant : of.grants) {
+      for (const LeafRange range : of.unclaimed.Within({grant.first(), grant.end()})) {
+        LeaseRun rest = grant.Part(range.begin, range.size());
+        if (job == nullptr) {
+          Return(id, {std::move(rest)}, effects);
+        } else {
+          Accept(job, std::move(rest), /*front=*/false, effects);
+        }
+      }
+    }
+  }
+}
+
+// Jobs that the master no longer speaks of have ended meanwhile.
+void WorkerCore::ForgetUndescribedJobs(Effects* effects) {
+  std::vector<JobId> ended;
+  for (const auto& [id, job] : jobs_) {
+    if (job.session != session_) ended.push_back(id);
+  }
+  for (const JobId id : ended) EndJob(FindJob(id), effects);
+}
+
+void WorkerCore::DropEverything(Effects* effects) {
+  for (auto& [id, piece] : pieces_) {
+    if (!piece.is_void) VoidPiece(id, &piece, effects);
+  }
+  for (auto& [id, job] : jobs_) {
+    job.pool.TakeAll();
+    UpdateRunnable(&job);
+    job.accumulator = Accumulator();
+  }
+  accumulating_.clear();
+  outbox_.DropAll(effects);
+  for (auto& [name, owner] : owners_) {
+    owner.merges.clear();
+    KillExecutorOf(&owner, effects);
+  }
+}
+
+// A worker whose own loop stood still for longer than its leases live may not go on: others run
+// its leaves by now.
+void WorkerCore::FenceIfPaused(MonoTime now, Effects* effects) {
+  const MonoTime last = std::exchange(last_step_, std::max(last_step_, now));
+  if (link_ != Link::kAttached || last == MonoTime::InfinitePast() || now - last <= lease_ttl_) {
+    return;
+  }
+  ++counters_.fences;
+  DropEverything(effects);
+  link_ = Link::kDown;
+  down_since_ = now;
+  effects->reconnect = true;
+}
+
+}  // namespace tandem::worker

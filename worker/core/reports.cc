@@ -1,0 +1,60 @@
+// What the core tells the master: reports, rates and backlogs.
+#include <algorithm>
+#include <cmath>
+
+#include "worker/core/worker_core.h"
+
+namespace tandem::worker {
+namespace {
+
+constexpr double kRateChange = 0.1;  // below this a rate is not told again
+
+bool Differs(double a, double b) { return std::abs(a - b) > kRateChange * std::max(a, b); }
+
+}  // namespace
+
+void WorkerCore::MakeReports(MonoTime now, Effects* effects) {
+  std::vector<KernelRate> rates;
+  std::vector<Backlog> backlogs;
+  AddRates(now, &rates);
+  AddBacklogs(&backlogs);
+  const size_t before = effects->reports.size();
+  next_report_ = outbox_.Report(next_report_, &effects->reports);
+  const bool more = !rates.empty() || !backlogs.empty() || !faults_.empty();
+  if (more && effects->reports.size() == before) {
+    effects->reports.emplace_back().number = next_report_++;
+  }
+  counters_.reports += effects->reports.size() - before;
+  if (!more) return;
+  Report& last = effects->reports.back();
+  last.rates = std::move(rates);
+  last.backlogs = std::move(backlogs);
+  last.job_faults = std::move(faults_);
+  faults_.clear();
+}
+
+void WorkerCore::AddRates(MonoTime now, std::vector<KernelRate>* rates) {
+  for (auto& [key, kernel] : kernels_) {
+    if (kernel.tasks_per_second <= 0 ||
+        !Differs(kernel.tasks_per_second, kernel.told_tasks_per_second)) {
+      continue;
+    }
+    if (kernel.told_tasks_per_second > 0 && now - kernel.told_at < options_.rate_interval) continue;
+    kernel.told_tasks_per_second = kernel.tasks_per_second;
+    kernel.told_at = now;
+    rates->push_back({key.first, key.second, kernel.tasks_per_second, kernel.fixed_seconds});
+  }
+}
+
+// Only where leaves wait in an accumulator: else the master counts for itself.
+void WorkerCore::AddBacklogs(std::vector<Backlog>* backlogs) {
+  for (const JobId id : accumulating_) {
+    JobState& job = jobs_.at(id);
+    const uint64_t leaves = job.pool.leaves() + job.running_leaves;
+    if (leaves == job.backlog_told) continue;
+    job.backlog_told = leaves;
+    backlogs->push_back({id, leaves});
+  }
+}
+
+}  // namespace tandem::worker

@@ -1,0 +1,142 @@
+// What a worker's core knows of jobs, owners, core groups and pieces: plain state, moved by the
+// handlers of WorkerCore.
+//
+// An owner has at most one executor at a time; its life:
+//   kNone → kStarting → kReady → kNone (lost), and → kStopping → kNone when the core ends it.
+//
+// Thread-safety: belongs to the core. Ownership: OwnerState and JobState live in ordered node maps,
+// so pointers to them hold until they are erased.
+#ifndef TANDEM_WORKER_CORE_STATE_H_
+#define TANDEM_WORKER_CORE_STATE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/model/range_tree.h"
+#include "worker/core/events.h"
+#include "worker/core/lease_run.h"
+#include "worker/core/pool.h"
+#include "worker/core/rate_model.h"
+
+namespace tandem::worker {
+
+// A merge lease, and how often an executor was lost over it.
+struct MergeWork {
+  MergeGrant grant;
+  uint32_t losses = 0;
+};
+
+struct OwnerState {
+  enum class Phase { kNone, kStarting, kReady, kStopping };
+
+  std::string name;
+  Phase phase = Phase::kNone;
+  ExecutorId executor = 0;
+  uint32_t groups = 1;
+  uint32_t cores = 1;
+  DeviceKind kind = DeviceKind::kCpu;
+
+  // Jobs with unstarted leaves, by the order in which they came to have some.
+  absl::btree_set<std::pair<uint64_t, JobId>> runnable;
+  std::deque<MergeWork> merges;   // before everything else
+  absl::btree_set<JobId> set_up;  // known to the executor
+  uint32_t in_flight = 0;         // pieces and merges
+  bool alone = false;             // a suspect runs: nothing beside it
+
+  uint32_t losses = 0;  // in a row, without a finished piece
+  MonoTime start_at;    // not before
+  uint64_t last_turn = 0;
+  uint32_t jobs = 0;
+  MonoTime idle_since = MonoTime::InfiniteFuture();
+
+  bool has_work() const { return !merges.empty() || !runnable.empty(); }
+};
+
+// Pieces whose outputs are in the accumulator that the owner's executor keeps for one job.
+struct Accumulator {
+  struct Held {
+    std::vector<LeaseRun> runs;  // of a piece: one, until a Welcome divides it
+    std::vector<TaskFailure> failures;
+    absl::Duration busy;
+  };
+  absl::btree_map<PieceId, Held> pieces;
+  absl::Duration work;  // busy time of `pieces`
+  uint64_t leaves = 0;
+  bool flushing = false;
+  bool tainted = false;  // a void piece went in: its partial will be dropped, so see to it soon
+  MonoTime idle_since = MonoTime::InfiniteFuture();
+  bool empty() const { return pieces.empty(); }
+};
+
+struct JobState {
+  JobDescribed info;
+  RangeTree tree;
+  OwnerState* owner = nullptr;
+  uint64_t session = 0;  // in which it was last described
+
+  Pool pool;
+  uint64_t order = 0;  // its key in owner->runnable; 0: not there
+  double share_leaves = 0;
+  std::optional<JobFault> fault;  // cannot run here: everything of it goes back
+
+  uint32_t in_flight = 0;  // pieces, void ones excluded
+  uint64_t running_leaves = 0;
+  Accumulator accumulator;
+  RateModel rate;  // one task, on one group
+  uint64_t backlog_told = 0;
+};
+
+struct Piece {
+  OwnerState* owner = nullptr;
+  ExecutorId executor = 0;
+  uint32_t group = 0;
+  JobId job;
+  LeaseRun run;                      // empty for a merge
+  std::unique_ptr<MergeWork> merge;  // null for a piece of leaves
+  bool is_void = false;              // its leases are gone: whatever comes of it is dropped
+  bool recalled = false;             // if it comes back unstarted it goes to the master
+};
+
+// A core group runs one owner's pieces at a time.
+struct CoreGroup {
+  OwnerState* holder = nullptr;  // the present one, or the last
+  uint32_t in_flight = 0;
+  MonoTime held_since;
+};
+
+// What a kernel costs against its hint, over all its jobs; and what the master was told.
+struct KernelState {
+  RateModel model;  // in hinted seconds (or tasks, without a hint)
+  bool hinted = false;
+  double tasks_per_second = 0;  // of the whole device, for the latest job
+  double fixed_seconds = 0;
+  double told_tasks_per_second = 0;
+  MonoTime told_at;
+};
+
+struct CoreCounters {
+  uint64_t pieces = 0;
+  uint64_t leaves = 0;
+  uint64_t merges = 0;
+  uint64_t flushes = 0;
+  uint64_t executors_started = 0;
+  uint64_t executors_lost = 0;
+  uint64_t suspects = 0;
+  uint64_t leaves_returned = 0;
+  uint64_t pieces_void = 0;
+  uint64_t fences = 0;
+  uint64_t reports = 0;
+};
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_CORE_STATE_H_

@@ -1,0 +1,286 @@
+#include "worker/core/worker_core.h"
+
+#include <algorithm>
+#include <iterator>
+#include <variant>
+
+#include "common/base/check.h"
+
+namespace tandem::worker {
+
+WorkerCore::WorkerCore(const CoreOptions& options, uint64_t seed)
+    : options_(options),
+      rng_(seed),
+      lease_ttl_(options.lease_ttl),
+      heartbeat_(options.heartbeat),
+      outbox_(options) {}
+
+void WorkerCore::Step(Event event, MonoTime now, Effects* effects) {
+  FenceIfPaused(now, effects);
+  std::visit([&](auto& e) { On(std::move(e), now, effects); }, event);
+}
+
+void WorkerCore::Settle(MonoTime now, Effects* effects) {
+  FenceIfPaused(now, effects);
+  if (options_.kill_when_master_lost && link_ == Link::kDown && now - down_since_ >= lease_ttl_ &&
+      down_since_ != MonoTime::InfinitePast()) {
+    DropEverything(effects);
+    down_since_ = MonoTime::InfinitePast();
+  }
+  outbox_.RetryPushes(now, effects);
+  FlushWhatIsDue(now, effects);
+  ManageExecutors(now, effects);
+  Dispatch(now, effects);
+  if (link_ == Link::kAttached) {
+    MakeReports(now, effects);
+    if (now >= heartbeat_at_) {
+      effects->heartbeat = true;
+      heartbeat_at_ = now + heartbeat_;
+    }
+  }
+  if (shutting_down_) LeaveIfDone(effects);
+  effects->next_deadline = NextDeadline(now);
+}
+
+void WorkerCore::On(Connected, MonoTime, Effects* effects) {
+  link_ = Link::kGreeting;
+  ++session_;
+  down_since_ = MonoTime::InfinitePast();
+  effects->hello = SendHello{max_epoch_, Held()};
+}
+
+void WorkerCore::On(Disconnected, MonoTime now, Effects*) {
+  if (link_ != Link::kDown) down_since_ = now;
+  link_ = Link::kDown;
+}
+
+void WorkerCore::On(JobDescribed event, MonoTime, Effects*) {
+  const JobId id = event.job;
+  const auto [it, is_new] = jobs_.try_emplace(id);
+  JobState& job = it->second;
+  job.session = session_;
+  if (!is_new) return;
+  OwnerState& owner = owners_[event.owner];
+  owner.name = event.owner;
+  ++owner.jobs;
+  job.owner = &owner;
+  job.tree = RangeTree(event.task_count, std::max<uint64_t>(event.grain, 1));
+  job.info = std::move(event);
+}
+
+void WorkerCore::On(Granted event, MonoTime, Effects* effects) {
+  if (link_ != Link::kAttached) return;
+  JobState* job = FindJob(event.grant.job);
+  const uint64_t leaf_count = job != nullptr ? job->tree.leaf_count() : RangeTree::kTasksMax;
+  LeaseRun run = LeaseRun::Of(event.grant, epoch_, leaf_count);
+  if (job == nullptr) {
+    Return(event.grant.job, {std::move(run)}, effects);
+    return;
+  }
+  Accept(job, std::move(run), /*front=*/false, effects);
+}
+
+void WorkerCore::On(MergeGranted event, MonoTime, Effects*) {
+  JobState* job = link_ == Link::kAttached ? FindJob(event.merge.job) : nullptr;
+  if (job != nullptr) job->owner->merges.push_back({std::move(event.merge), 0});
+}
+
+void WorkerCore::On(Recalled event, MonoTime, Effects* effects) {
+  JobState* job = FindJob(event.recall.job);
+  if (job == nullptr) return;
+  const uint64_t from = event.recall.leaves.first;
+  const uint64_t to = from + event.recall.leaves.count;
+  Return(job->info.job, job->pool.TakeWithin(from, to), effects);
+  UpdateRunnable(job);
+  for (auto& [id, piece] : pieces_) {
+    if (piece.job != event.recall.job || piece.merge != nullptr || piece.is_void ||
+        piece.recalled || piece.run.Within(from, to).count() == 0) {
+      continue;
+    }
+    piece.recalled = true;
+    effects->to_executors.push_back(CancelPiece{piece.executor, id});
+  }
+}
+
+void WorkerCore::On(OutlookSaid event, MonoTime, Effects*) {
+  if (JobState* job = FindJob(event.outlook.job)) job->share_leaves = event.outlook.share_leaves;
+}
+
+void WorkerCore::On(JobDropped event, MonoTime, Effects* effects) {
+  if (JobState* job = FindJob(event.job)) EndJob(job, effects);
+}
+
+void WorkerCore::On(ReportAcked event, MonoTime, Effects* effects) {
+  outbox_.Acked(event.number, effects);
+}
+
+void WorkerCore::On(DrainSaid event, MonoTime, Effects* effects) {
+  draining_ = event.drain || shutting_down_;
+  if (draining_) ReturnUnstarted(effects);
+}
+
+void WorkerCore::On(PushDone event, MonoTime, Effects* effects) {
+  outbox_.PushDone(event.push, event.region, effects);
+}
+
+void WorkerCore::On(PushFailed event, MonoTime now, Effects* effects) {
+  outbox_.PushFailed(event.push, now, effects);
+}
+
+void WorkerCore::On(Tick, MonoTime, Effects*) {}
+
+void WorkerCore::On(Shutdown, MonoTime, Effects* effects) {
+  shutting_down_ = true;
+  draining_ = true;
+  ReturnUnstarted(effects);
+}
+
+JobState* WorkerCore::FindJob(JobId id) {
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+// Leaves to be run here, now or again; or back to the master, where that is not to be.
+void WorkerCore::Accept(JobState* job, LeaseRun run, bool front, Effects* effects) {
+  if (run.count() == 0) return;
+  if (draining_ || job->fault.has_value()) {
+    Return(job->info.job, {std::move(run)}, effects);
+    return;
+  }
+  if (front) {
+    job->pool.PushFront(std::move(run));
+  } else {
+    job->pool.PushBack(std::move(run));
+  }
+  UpdateRunnable(job);
+}
+
+void WorkerCore::UpdateRunnable(JobState* job) {
+  auto& runnable = job->owner->runnable;
+  if (!job->pool.empty() && job->order == 0) {
+    job->order = ++last_order_;
+    runnable.emplace(job->order, job->info.job);
+  } else if (job->pool.empty() && job->order != 0) {
+    runnable.erase({job->order, job->info.job});
+    job->order = 0;
+  }
+}
+
+void WorkerCore::Return(JobId job, std::vector<LeaseRun> runs, Effects* effects) {
+  if (runs.empty()) return;
+  for (const LeaseRun& run : runs) counters_.leaves_returned += run.count();
+  OutItem item;
+  item.kind = OutItem::Kind::kReturn;
+  item.job = job;
+  item.runs = std::move(runs);
+  outbox_.Add(std::move(item), 0, {}, effects);
+}
+
+void WorkerCore::ReturnPool(JobState* job, Effects* effects) {
+  Return(job->info.job, job->pool.TakeAll(), effects);
+  UpdateRunnable(job);
+}
+
+void WorkerCore::ReturnUnstarted(Effects* effects) {
+  for (auto& [id, job] : jobs_) ReturnPool(&job, effects);
+  for (auto& [id, piece] : pieces_) {
+    if (piece.is_void || piece.merge != nullptr || piece.recalled) continue;
+    piece.recalled = true;
+    effects->to_executors.push_back(CancelPiece{piece.executor, id});
+  }
+}
+
+void WorkerCore::EndJob(JobState* job, Effects* effects) {
+  const JobId id = job->info.job;
+  OwnerState* owner = job->owner;
+  for (auto& [piece_id, piece] : pieces_) {
+    if (piece.job == id && !piece.is_void) VoidPiece(piece_id, &piece, effects);
+  }
+  job->pool.TakeAll();
+  UpdateRunnable(job);
+  std::erase_if(owner->merges, [id](const MergeWork& work) { return work.grant.job == id; });
+  accumulating_.erase(id);
+  outbox_.DropJob(id, effects);
+  if (owner->set_up.erase(id) > 0) {
+    effects->to_executors.push_back(ForgetJob{owner->executor, id});
+  }
+  --owner->jobs;
+  jobs_.erase(id);
+}
+
+void WorkerCore::RefuseJob(JobState* job, const std::string& reason, bool fatal, Effects* effects) {
+  if (job->fault.has_value()) return;
+  job->fault = JobFault{job->info.job, reason, fatal};
+  faults_.push_back(*job->fault);
+  ReturnPool(job, effects);
+}
+
+bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
+  const auto found = pieces_.find(id);
+  if (found == pieces_.end()) return false;
+  *piece = std::move(found->second);
+  pieces_.erase(found);
+  --piece->owner->in_flight;
+  --groups_[piece->group].in_flight;
+  if (piece->run.suspect) piece->owner->alone = false;
+  if (!piece->is_void && piece->merge == nullptr) {
+    JobState* job = FindJob(piece->job);
+    --job->in_flight;
+    job->running_leaves -= piece->run.count();
+  }
+  return true;
+}
+
+// Its leases are gone. It still occupies its group until the executor is done with it.
+void WorkerCore::VoidPiece(PieceId id, Piece* piece, Effects* effects) {
+  DCHECK(!piece->is_void);
+  piece->is_void = true;
+  ++counters_.pieces_void;
+  if (piece->merge == nullptr) {
+    JobState* job = FindJob(piece->job);
+    --job->in_flight;
+    job->running_leaves -= piece->run.count();
+  }
+  effects->to_executors.push_back(CancelPiece{piece->executor, id});
+}
+
+uint64_t WorkerCore::backlog_leaves() const {
+  uint64_t leaves = 0;
+  for (const auto& [id, job] : jobs_) leaves += job.pool.leaves() + job.running_leaves;
+  return leaves;
+}
+
+void WorkerCore::LeaveIfDone(Effects* effects) {
+  if (link_ == Link::kAttached) {
+    const bool busy = !pieces_.empty() || !accumulating_.empty() || !outbox_.empty() ||
+                      std::any_of(owners_.begin(), owners_.end(),
+                                  [](const auto& owner) { return !owner.second.merges.empty(); });
+    if (busy) return;
+  }
+  DropEverything(effects);
+  effects->leaving = true;
+}
+
+MonoTime WorkerCore::NextDeadline(MonoTime now) const {
+  MonoTime next = outbox_.next_retry();
+  if (link_ == Link::kAttached) next = std::min(next, heartbeat_at_);
+  if (options_.kill_when_master_lost && link_ == Link::kDown &&
+      down_since_ != MonoTime::InfinitePast()) {
+    next = std::min(next, down_since_ + lease_ttl_);
+  }
+  for (const auto& [name, owner] : owners_) {
+    if (owner.phase == OwnerState::Phase::kNone && owner.has_work() && owner.start_at > now) {
+      next = std::min(next, owner.start_at);
+    }
+    next = std::min(next, owner.idle_since + options_.executor_idle_max);
+  }
+  for (const JobId id : accumulating_) {
+    const Accumulator& accumulator = jobs_.at(id).accumulator;
+    if (!accumulator.flushing) {
+      next = std::min(next, accumulator.idle_since + options_.flush.linger);
+    }
+  }
+  return next;
+}
+
+}  // namespace tandem::worker

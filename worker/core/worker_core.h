@@ -1,0 +1,170 @@
+// WorkerCore: the supervisor's mind. Pools granted leaves, hands pieces to core groups that have
+// room, collects what they finish into reports, and reconciles after the loss of either side.
+//
+//   WorkerCore core(options, seed);
+//   for (Event& event : batch) core.Step(std::move(event), now, &effects);
+//   core.Settle(now, &effects);
+//   … act on effects; call again at effects.next_deadline or when something happens …
+//
+// Pure and deterministic: equal options, seed, events and times give equal effects.
+//
+// The life of a leaf here: pool → piece in flight → (accumulator →) outbox → acknowledged. Leaves
+// leave it early as returns, as crashes (suspects), or silently when their leases are void.
+//
+// Thread-safety: one thread.
+// Invariants (checked by CheckInvariants): 1. a job is runnable exactly when its pool is not empty;
+// 2. counts of pieces and leaves equal what is in flight; 3. a group holds at most pieces_per_group
+// pieces, all of one owner; 4. a suspect runs alone in its executor; 5. those of Pool and Outbox.
+#ifndef TANDEM_WORKER_CORE_WORKER_CORE_H_
+#define TANDEM_WORKER_CORE_WORKER_CORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "common/base/rng.h"
+#include "worker/core/events.h"
+#include "worker/core/options.h"
+#include "worker/core/outbox.h"
+#include "worker/core/pull.h"
+#include "worker/core/state.h"
+
+namespace tandem::worker {
+
+class WorkerCore {
+ public:
+  WorkerCore(const CoreOptions& options, uint64_t seed);
+
+  // Takes one event. Effects are added behind what is there.
+  void Step(Event event, MonoTime now, Effects* effects);
+  // Ends a batch of events: hands out pieces, closes accumulators, makes the report and sets
+  // effects->next_deadline.
+  void Settle(MonoTime now, Effects* effects);
+
+  const CoreCounters& counters() const { return counters_; }
+  bool attached() const { return link_ == Link::kAttached; }
+  uint64_t max_epoch() const { return max_epoch_; }
+  // Unstarted and running leaves of all jobs.
+  uint64_t backlog_leaves() const;
+  // What is held, as a Hello would say it.
+  std::vector<HeldLeaves> Held() const;
+
+  // For tests: dies unless the invariants hold.
+  void CheckInvariants() const;
+
+ private:
+  enum class Link { kDown, kGreeting, kAttached };
+  // Leaves that a Welcome re-leased, by job; what nothing claims goes to the pool.
+  struct Adoption;
+
+  // worker_core.cc: the master's events and the life of a session
+  void On(Connected, MonoTime now, Effects* effects);
+  void On(Disconnected, MonoTime now, Effects* effects);
+  void On(JobDescribed event, MonoTime now, Effects* effects);
+  void On(Granted event, MonoTime now, Effects* effects);
+  void On(MergeGranted event, MonoTime now, Effects* effects);
+  void On(Recalled event, MonoTime now, Effects* effects);
+  void On(OutlookSaid event, MonoTime now, Effects* effects);
+  void On(JobDropped event, MonoTime now, Effects* effects);
+  void On(ReportAcked event, MonoTime now, Effects* effects);
+  void On(DrainSaid event, MonoTime now, Effects* effects);
+  void On(PushDone event, MonoTime now, Effects* effects);
+  void On(PushFailed event, MonoTime now, Effects* effects);
+  void On(Tick, MonoTime now, Effects* effects);
+  void On(Shutdown, MonoTime now, Effects* effects);
+  // rejoin.cc
+  void On(Welcomed event, MonoTime now, Effects* effects);
+  void AdoptPieces(Adoption* adoption, Effects* effects);
+  void AdoptAccumulators(Adoption* adoption, Effects* effects);
+  void AdoptRest(Adoption* adoption, Effects* effects);
+  void ForgetUndescribedJobs(Effects* effects);
+  // Kills what runs and drops what is held.
+  void DropEverything(Effects* effects);
+  void FenceIfPaused(MonoTime now, Effects* effects);
+  // executors.cc: the executors' events and their lives
+  void On(ExecutorReady event, MonoTime now, Effects* effects);
+  void On(ExecutorLost event, MonoTime now, Effects* effects);
+  void On(PieceFinished event, MonoTime now, Effects* effects);
+  void On(PartialFinished event, MonoTime now, Effects* effects);
+  void On(MergeFinished event, MonoTime now, Effects* effects);
+  void On(PieceReturned event, MonoTime now, Effects* effects);
+  void On(JobErrored event, MonoTime now, Effects* effects);
+  void LosePiece(Piece piece, const ExecutorLost& event, Effects* effects);
+  void LoseMerge(Piece piece, const ExecutorLost& event, Effects* effects);
+  void GiveUpOnOwner(OwnerState* owner, const std::string& how, Effects* effects);
+  void Learn(JobState* job, double tasks, absl::Duration busy);
+  void ManageExecutors(MonoTime now, Effects* effects);
+  void KillExecutorOf(OwnerState* owner, Effects* effects);
+  // accumulators.cc
+  void FlushWhatIsDue(MonoTime now, Effects* effects);
+  bool FlushIsDue(const JobState& job, MonoTime now) const;
+  void Flush(JobState* job, Effects* effects);
+  void RunAgain(JobState* job, std::vector<PieceId> pieces, Effects* effects);
+  // dispatch.cc
+  void Dispatch(MonoTime now, Effects* effects);
+  OwnerState* ChooseOwner(uint32_t group, MonoTime now);
+  bool CanFeed(OwnerState* owner, uint32_t group) const;
+  void Feed(uint32_t group, MonoTime now, Effects* effects);
+  void PullMerge(OwnerState* owner, uint32_t group, Effects* effects);
+  void PullPiece(OwnerState* owner, uint32_t group, Effects* effects);
+  PullEstimate Estimate(const JobState& job) const;
+  void SetUp(OwnerState* owner, JobId job, Effects* effects);
+  // worker_core.cc: shared steps
+  JobState* FindJob(JobId id);
+  void Accept(JobState* job, LeaseRun run, bool front, Effects* effects);
+  void UpdateRunnable(JobState* job);
+  void Return(JobId job, std::vector<LeaseRun> runs, Effects* effects);
+  void ReturnPool(JobState* job, Effects* effects);
+  void ReturnUnstarted(Effects* effects);
+  void EndJob(JobState* job, Effects* effects);
+  void RefuseJob(JobState* job, const std::string& reason, bool fatal, Effects* effects);
+  // Takes a piece out of flight. Nothing when it is not known.
+  bool TakePiece(PieceId id, Piece* piece);
+  void VoidPiece(PieceId id, Piece* piece, Effects* effects);
+  void MakeReports(MonoTime now, Effects* effects);
+  void AddRates(MonoTime now, std::vector<KernelRate>* rates);
+  void AddBacklogs(std::vector<Backlog>* backlogs);
+  void LeaveIfDone(Effects* effects);
+  MonoTime NextDeadline(MonoTime now) const;
+
+  const CoreOptions options_;
+  Rng rng_;
+  CoreCounters counters_;
+
+  Link link_ = Link::kDown;
+  uint64_t session_ = 0;
+  Epoch epoch_;
+  uint64_t max_epoch_ = 0;
+  absl::Duration lease_ttl_;
+  absl::Duration heartbeat_;
+  MonoTime heartbeat_at_;
+  MonoTime last_step_ = MonoTime::InfinitePast();
+  MonoTime down_since_ = MonoTime::InfinitePast();
+  bool draining_ = false;
+  bool shutting_down_ = false;
+
+  std::map<std::string, OwnerState> owners_;
+  std::map<JobId, JobState> jobs_;
+  absl::btree_map<ExecutorId, OwnerState*> executors_;  // live ones
+  absl::btree_map<PieceId, Piece> pieces_;
+  std::vector<CoreGroup> groups_;
+  absl::btree_set<JobId> accumulating_;  // jobs whose accumulator is not empty
+  absl::btree_map<std::pair<std::string, DeviceKind>, KernelState> kernels_;
+  Outbox outbox_;
+  std::vector<JobFault> faults_;  // to be reported
+
+  uint64_t last_order_ = 0;
+  uint64_t last_turn_ = 0;
+  uint64_t next_report_ = 1;
+  PieceId last_piece_ = 0;
+  ExecutorId last_executor_ = 0;
+};
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_CORE_WORKER_CORE_H_
