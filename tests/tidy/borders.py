@@ -5,6 +5,8 @@ tree that it may include, its own folder always among them; `libs` are the kinds
 (LIBRARIES) besides `std`. Folders without an entry (tests, bench) are free.
 """
 
+import re
+
 from source import Finding
 
 # First match wins; what matches nothing is the C++ standard library or the system's C headers.
@@ -58,15 +60,20 @@ BORDERS = {
         libs=["absl", "tbb", "hwloc"]),
     "worker/device/": dict(own=["common/base/", "common/model/", "kernels/"], libs=["absl"]),
     "worker/ring/": dict(own=["common/base/"], libs=["absl", "proto"]),
+    "worker/ring/": dict(own=["common/base/", "common/model/"], libs=["absl", "proto"]),
     "worker/executor/": dict(
         own=["common/", "kernels/", "worker/device/", "worker/ring/"],
         libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash", "openssl"]),
     "worker/": dict(own=["common/", "kernels/", "worker/"],
                     libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash"]),
-    "client/": dict(own=["common/", "kernels/"],
+    "client/": dict(own=["common/"],
                     libs=["absl", "proto", "grpc", "log", "cli", "json", "openssl", "xxhash"]),
     "kernels/": dict(own=["kernels/"], libs=["image", "blas"]),
 }
+
+# A kernel's body, kernels/NAME/NAME.h, compiles freestanding: the SDK and these headers, no others.
+BODY = re.compile(r"^kernels/(\w+)/\1\.h$")
+FREESTANDING = ("stdint.h", "stddef.h")
 
 
 def library_of(name):
@@ -96,6 +103,10 @@ def check_file(file):
                               f"{', '.join([folder, *border['own']])}")
             continue
         kind = library_of(name)
+        if BODY.match(file.path) and kind == "std" and not name.startswith("tandem/") and \
+                name not in FREESTANDING:
+            yield Finding(file.path, line, "border",
+                          f"a kernel's body is freestanding: it may not include {name}")
         if kind == "cuda" and file.path.endswith((".cu", ".cuh")):
             continue
         if kind != "std" and kind not in border["libs"]:

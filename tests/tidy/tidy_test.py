@@ -68,6 +68,9 @@ class Borders(unittest.TestCase):
         self.refused("kernels/saxpy/saxpy.h", "<cuda_runtime.h>")
         self.refused("kernels/saxpy/saxpy_cuda.cu", '"absl/status/status.h"')
         self.refused("kernels/saxpy/saxpy.h", '"worker/device/device.h"')
+        self.refused("kernels/saxpy/saxpy.h", "<vector>")
+        self.allowed("kernels/saxpy/saxpy.h", "<stdint.h>")
+        self.allowed("kernels/saxpy/saxpy_ref.h", "<vector>")
 
     def test_an_include_in_a_comment_is_none(self):
         self.allowed("master/core/a.cc", '"common/base/check.h"  // not <mutex>')
