@@ -83,7 +83,8 @@ struct HeldLeaves {
   LeaseId lease;  // of the first leaf
 };
 
-// Finished leaves. Concatenated outputs: one run, its tasks' bytes in order. Reduced outputs: the
+// Finished leaves. Concatenated outputs: the bytes of the tasks of one run in order; of several
+// runs that adjoin, where a rejoin divided what had already run as one. Reduced outputs: the
 // partial over exactly these runs, taken whole or not at all.
 struct Commit {
   JobId job;

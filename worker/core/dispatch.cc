@@ -74,21 +74,33 @@ void WorkerCore::PullMerge(OwnerState* owner, uint32_t group, Effects* effects) 
       RunMerge{owner->executor, id, group, piece.job, piece.merge->grant.inputs});
 }
 
+namespace {
+// A piece is a node of the tree, or a number of whole equal leases: so that whoever takes it over
+// after a rejoin can name it as one run.
+uint64_t PieceLeaves(const JobState& job, const LeaseRun& run, uint64_t leaves_max) {
+  const uint64_t lease = uint64_t{1} << run.level;
+  const bool at_lease = (run.first() - run.base_leaf) % lease == 0;
+  if (!job.info.whole_nodes() && at_lease && leaves_max >= lease && run.count() >= lease) {
+    return std::min(leaves_max / lease * lease, run.count() / lease * lease);
+  }
+  const LeafRange within{run.first(), run.end()};
+  return job.tree.LeafCount(
+      job.tree.LargestNodeAt(run.first(), std::min(leaves_max, run.count()), within));
+}
+}  // namespace
+
 void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) {
   JobState& job = jobs_.at(owner->runnable.begin()->second);
   const LeaseRun& front = job.pool.front();
   const double remaining = (static_cast<double>(job.pool.leaves()) + job.share_leaves) *
                            static_cast<double>(job.tree.grain());
   const uint64_t tasks = PullTasks(options_.pull, Estimate(job), remaining, owner->groups);
-  uint64_t leaves = std::clamp<uint64_t>(tasks / job.tree.grain(), 1, front.count());
+  uint64_t leaves = std::clamp<uint64_t>(tasks / job.tree.grain(), 1, job.piece_leaves_max);
   if (front.suspect) {
     leaves = 1;
     owner->alone = true;
   }
-  if (job.info.whole_nodes()) {
-    leaves = job.tree.LeafCount(
-        job.tree.LargestNodeAt(front.first(), leaves, LeafRange{front.first(), front.end()}));
-  }
+  leaves = PieceLeaves(job, front, leaves);
   const PieceId id = ++last_piece_;
   Piece& piece = pieces_[id];
   piece.owner = owner;

@@ -14,6 +14,13 @@ uint64_t BusyNanos(absl::Duration busy, const OwnerState& owner) {
          std::max(owner.groups, 1u);
 }
 
+uint64_t FailureBytes(const std::vector<TaskFailure>& failures) {
+  constexpr uint64_t kEachMax = 24;  // besides its reason, on the wire
+  uint64_t bytes = 0;
+  for (const TaskFailure& failure : failures) bytes += failure.reason.size() + kEachMax;
+  return bytes;
+}
+
 }  // namespace
 
 void WorkerCore::On(ExecutorReady event, MonoTime, Effects*) {
@@ -42,23 +49,29 @@ void WorkerCore::On(PieceFinished event, MonoTime, Effects* effects) {
     return;
   }
   counters_.leaves += piece.run.count();
-  Learn(job,
-        static_cast<double>(job->tree.Tasks(LeafRange{piece.run.first(), piece.run.end()}).size()),
-        event.busy);
+  const TaskRange range = job->tree.Tasks(LeafRange{piece.run.first(), piece.run.end()});
+  Learn(job, static_cast<double>(range.size()), event.busy);
+  // Too many failures for one message: in halves.
+  if (!event.accumulated && piece.run.count() > 1 && piece.renewed.empty() &&
+      FailureBytes(event.failures) > options_.report_bytes_max) {
+    job->piece_leaves_max = piece.run.count() / 2;
+    outbox_.Discard(event.executor, event.outputs, effects);
+    Accept(job, std::move(piece.run), /*front=*/true, effects);
+    return;
+  }
   if (event.accumulated) {
     Accumulator& accumulator = job->accumulator;
     accumulator.leaves += piece.run.count();
     accumulator.work += event.busy;
     accumulator.pieces.emplace(
-        event.piece,
-        Accumulator::Held{{std::move(piece.run)}, std::move(event.failures), event.busy});
+        event.piece, Accumulator::Held{RunsOf(&piece), std::move(event.failures), event.busy});
     accumulating_.insert(piece.job);
     return;
   }
   OutItem item;
   item.job = piece.job;
   item.appends = job->info.appends;
-  item.runs.push_back(std::move(piece.run));
+  item.runs = RunsOf(&piece);
   item.failures = std::move(event.failures);
   item.busy_ns = BusyNanos(event.busy, *piece.owner);
   item.tasks = event.tasks;
@@ -104,10 +117,14 @@ void WorkerCore::On(PieceReturned event, MonoTime, Effects* effects) {
     return;
   }
   if (piece.recalled) {
-    Return(piece.job, {std::move(piece.run)}, effects);
+    Return(piece.job, RunsOf(&piece), effects);
     return;
   }
-  Accept(FindJob(piece.job), std::move(piece.run), /*front=*/true, effects);
+  JobState* job = FindJob(piece.job);
+  std::vector<LeaseRun> runs = RunsOf(&piece);
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    Accept(job, std::move(*run), /*front=*/true, effects);
+  }
 }
 
 void WorkerCore::On(JobErrored event, MonoTime, Effects* effects) {
@@ -125,7 +142,7 @@ void WorkerCore::On(JobErrored event, MonoTime, Effects* effects) {
       outbox_.Add(std::move(item), 0, {}, effects);
       continue;
     }
-    Return(piece.job, {std::move(piece.run)}, effects);
+    Return(piece.job, RunsOf(&piece), effects);
   }
 }
 
@@ -183,24 +200,19 @@ void WorkerCore::LosePiece(Piece piece, const ExecutorLost& event, Effects* effe
             [](const Suspect& a, const Suspect& b) { return a.leaves.first < b.leaves.first; });
   JobState* job = FindJob(piece.job);
   std::vector<LeaseRun> rest;
-  uint64_t leaf = piece.run.first();
-  for (const Suspect& suspect : suspects) {
-    const LeaseRun blamed = piece.run.Within(std::max(leaf, suspect.leaves.first),
-                                             suspect.leaves.first + suspect.leaves.count);
-    if (blamed.count() == 0) continue;
-    rest.push_back(piece.run.Within(leaf, blamed.first()));
-    leaf = blamed.end();
-    counters_.suspects += blamed.count();
-    OutItem item;
-    item.kind = OutItem::Kind::kCrash;
-    item.job = piece.job;
-    item.runs.push_back(blamed);
-    item.task_known = suspect.task_known;
-    item.task = suspect.task;
-    item.text = event.how;
-    outbox_.Add(std::move(item), 0, {}, effects);
+  for (const LeaseRun& of : RunsOf(&piece)) {
+    uint64_t leaf = of.first();
+    for (const Suspect& suspect : suspects) {
+      LeaseRun blamed = of.Within(std::max(leaf, suspect.leaves.first),
+                                  suspect.leaves.first + suspect.leaves.count);
+      if (blamed.count() == 0) continue;
+      rest.push_back(of.Within(leaf, blamed.first()));
+      leaf = blamed.end();
+      counters_.suspects += blamed.count();
+      Blame(piece.job, std::move(blamed), suspect, event.how, effects);
+    }
+    rest.push_back(of.Within(leaf, of.end()));
   }
-  rest.push_back(piece.run.Within(leaf, piece.run.end()));
   for (auto run = rest.rbegin(); run != rest.rend(); ++run) {
     if (piece.recalled && run->count() > 0) {
       Return(piece.job, {std::move(*run)}, effects);
@@ -208,6 +220,18 @@ void WorkerCore::LosePiece(Piece piece, const ExecutorLost& event, Effects* effe
       Accept(job, std::move(*run), /*front=*/true, effects);
     }
   }
+}
+
+void WorkerCore::Blame(JobId job, LeaseRun run, const Suspect& suspect, const std::string& how,
+                       Effects* effects) {
+  OutItem item;
+  item.kind = OutItem::Kind::kCrash;
+  item.job = job;
+  item.runs.push_back(std::move(run));
+  item.task_known = suspect.task_known;
+  item.task = suspect.task;
+  item.text = how;
+  outbox_.Add(std::move(item), 0, {}, effects);
 }
 
 void WorkerCore::LoseMerge(Piece piece, const ExecutorLost& event, Effects* effects) {

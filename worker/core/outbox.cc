@@ -11,6 +11,7 @@ namespace {
 
 // How far back a finished piece looks for its neighbour: the groups finish in turns.
 constexpr size_t kJoinWindow = 8;
+constexpr uint64_t kFailureBytes = 24;  // of a failure besides its reason, on the wire
 
 bool IsStaged(const StagedOutput& output) { return output.length > 0; }
 
@@ -29,6 +30,9 @@ void Outbox::Add(OutItem item, ExecutorId executor, std::vector<StagedOutput> ou
   Entry& entry = items_[id];
   entry.item = std::move(item);
   entry.inline_bytes = InlineBytes(outputs);
+  for (const TaskFailure& failure : entry.item.failures) {
+    entry.inline_bytes += failure.reason.size() + kFailureBytes;
+  }
   entry.outputs.reserve(outputs.size());
   for (StagedOutput& output : outputs) {
     if (IsStaged(output)) {
@@ -65,6 +69,9 @@ bool Outbox::TryJoin(OutItem* item, std::vector<StagedOutput>* outputs) {
     before.runs.back().leaves.count += item->runs.front().count();
     before.busy_ns += item->busy_ns;
     before.tasks += item->tasks;
+    for (const TaskFailure& failure : item->failures) {
+      entry.inline_bytes += failure.reason.size() + kFailureBytes;
+    }
     std::move(item->failures.begin(), item->failures.end(), std::back_inserter(before.failures));
     for (size_t i = 0; i < outputs->size(); ++i) {
       std::get<std::string>(entry.outputs[i].where) += (*outputs)[i].inline_bytes;

@@ -12,12 +12,11 @@ struct WorkerCore::Adoption {
   struct OfJob {
     std::vector<LeaseRun> grants;  // by first leaf, apart
     LeafSet unclaimed;
-    bool splits = false;  // a commit may name several runs
+    bool divides = true;  // a commit may name several runs
   };
   absl::btree_map<JobId, OfJob> jobs;
 
-  // Gives runs their new leases. All or nothing; each leaf once. A run must stay within one grant,
-  // unless its job's commits may name several.
+  // Gives runs their new leases, a run perhaps several. All or nothing; each leaf once.
   bool Renew(JobId job, std::vector<LeaseRun>* runs);
 };
 
@@ -37,7 +36,7 @@ bool WorkerCore::Adoption::Renew(JobId job, std::vector<LeaseRun>* runs) {
       renewed.push_back(std::prev(behind)->Within(leaf, run.end()));
       leaf = renewed.back().end();
     }
-    if (renewed.size() - before > 1 && !of.splits) return false;
+    if (renewed.size() - before > 1 && !of.divides) return false;
   }
   for (const LeaseRun& run : renewed) of.unclaimed.Remove({run.first(), run.end()});
   *runs = std::move(renewed);
@@ -67,7 +66,9 @@ std::vector<HeldLeaves> WorkerCore::Held() const {
     }
   }
   for (const auto& [id, piece] : pieces_) {
-    if (!piece.is_void && piece.merge == nullptr) add(piece.job, piece.run);
+    if (piece.is_void || piece.merge != nullptr) continue;
+    if (piece.renewed.empty()) add(piece.job, piece.run);
+    for (const LeaseRun& run : piece.renewed) add(piece.job, run);
   }
   for (const auto& [id, job] : jobs_) {
     for (const LeaseRun& run : job.pool.runs()) add(id, run);
@@ -91,7 +92,7 @@ void WorkerCore::On(Welcomed event, MonoTime now, Effects* effects) {
     const uint64_t leaf_count = job != nullptr ? job->tree.leaf_count() : RangeTree::kTasksMax;
     LeaseRun run = LeaseRun::Of(grant, epoch_, leaf_count);
     Adoption::OfJob& of = adoption.jobs[grant.job];
-    of.splits = job != nullptr && job->info.accumulates;
+    of.divides = job == nullptr || !job->info.whole_nodes();
     of.unclaimed.Add({run.first(), run.end()});
     of.grants.push_back(std::move(run));
   }
@@ -144,19 +145,12 @@ void WorkerCore::AdoptPieces(Adoption* adoption, Effects* effects) {
   for (auto& [id, piece] : pieces_) {
     if (piece.is_void) continue;
     std::vector<LeaseRun> runs = {piece.run};
-    // A piece in flight is one run: also where its job's commits may name several.
-    const bool lives = piece.merge == nullptr && adoption->Renew(piece.job, &runs);
-    if (lives && runs.size() == 1) {
-      const bool suspect = piece.run.suspect;
-      piece.run = std::move(runs.front());
-      piece.run.suspect = suspect;  // as it runs
-      piece.recalled = false;
+    if (piece.merge != nullptr || !adoption->Renew(piece.job, &runs)) {
+      VoidPiece(id, &piece, effects);
       continue;
     }
-    for (const LeaseRun& run : runs) {
-      if (lives) adoption->jobs[piece.job].unclaimed.Add({run.first(), run.end()});
-    }
-    VoidPiece(id, &piece, effects);
+    piece.renewed = std::move(runs);
+    piece.recalled = false;
   }
 }
 

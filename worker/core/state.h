@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,6 +93,7 @@ struct JobState {
   uint64_t running_leaves = 0;
   Accumulator accumulator;
   RateModel rate;  // one task, on one group
+  uint64_t piece_leaves_max = std::numeric_limits<uint64_t>::max();
   uint64_t backlog_told = 0;
 };
 
@@ -101,6 +103,7 @@ struct Piece {
   uint32_t group = 0;
   JobId job;
   LeaseRun run;                      // empty for a merge
+  std::vector<LeaseRun> renewed;     // what a Welcome divided `run` into; else empty
   std::unique_ptr<MergeWork> merge;  // null for a piece of leaves
   bool is_void = false;              // its leases are gone: whatever comes of it is dropped
   bool recalled = false;             // if it comes back unstarted it goes to the master

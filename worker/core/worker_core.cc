@@ -231,6 +231,14 @@ bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
   return true;
 }
 
+// The leases of a piece that was taken.
+std::vector<LeaseRun> WorkerCore::RunsOf(Piece* piece) {
+  if (!piece->renewed.empty()) return std::move(piece->renewed);
+  std::vector<LeaseRun> runs;
+  runs.push_back(std::move(piece->run));
+  return runs;
+}
+
 // Its leases are gone. It still occupies its group until the executor is done with it.
 void WorkerCore::VoidPiece(PieceId id, Piece* piece, Effects* effects) {
   DCHECK(!piece->is_void);

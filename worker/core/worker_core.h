@@ -95,6 +95,8 @@ class WorkerCore {
   void On(PieceReturned event, MonoTime now, Effects* effects);
   void On(JobErrored event, MonoTime now, Effects* effects);
   void LosePiece(Piece piece, const ExecutorLost& event, Effects* effects);
+  void Blame(JobId job, LeaseRun run, const Suspect& suspect, const std::string& how,
+             Effects* effects);
   void LoseMerge(Piece piece, const ExecutorLost& event, Effects* effects);
   void GiveUpOnOwner(OwnerState* owner, const std::string& how, Effects* effects);
   void Learn(JobState* job, double tasks, absl::Duration busy);
@@ -125,6 +127,7 @@ class WorkerCore {
   void RefuseJob(JobState* job, const std::string& reason, bool fatal, Effects* effects);
   // Takes a piece out of flight. Nothing when it is not known.
   bool TakePiece(PieceId id, Piece* piece);
+  static std::vector<LeaseRun> RunsOf(Piece* piece);
   void VoidPiece(PieceId id, Piece* piece, Effects* effects);
   void MakeReports(MonoTime now, Effects* effects);
   void AddRates(MonoTime now, std::vector<KernelRate>* rates);
