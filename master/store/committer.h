@@ -3,13 +3,13 @@
 //   Committer committer(store, epoch, syncer, limits, [&](const absl::Status& s, uint64_t seq) {
 //     loop.Post(…);
 //   });
-//   ASSIGN_OR_RETURN(uint64_t seq, committer.Commit(std::move(batch), dirty_segments));
+//   ASSIGN_OR_RETURN(uint64_t seq, committer.Commit(std::move(batch), dirty_segments, job_rows));
 //   // …hold what depends on the batch until the callback has said OK for a number >= seq.
 //
 // Group commit without a timer: the thread takes everything that is queued, syncs the segments that
 // the batches name, appends all of it in one transaction, and calls back once with the highest
 // number. What arrives meanwhile is the next group; with nothing queued a batch starts at once.
-// When idle it writes the pending rows of history and lets the store do its housekeeping.
+// When idle it writes rows of history and lets the store do its housekeeping.
 //
 // The callback, from the committer's thread, must not block:
 //   OK                  all batches up to `seq` are durable.
@@ -27,6 +27,8 @@
 //  1. A batch is appended only after each segment it names was synced.
 //  2. `seq` never goes down from one callback to the next.
 //  3. While the committer lives, nobody else appends to the store.
+//  4. History is written only of batches that are durable, and before a snapshot drops their log.
+// Failpoints: commit.before_segments, commit.after_segments, and those of the store.
 #ifndef TANDEM_MASTER_STORE_COMMITTER_H_
 #define TANDEM_MASTER_STORE_COMMITTER_H_
 
@@ -39,7 +41,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -64,7 +65,7 @@ struct CommitterLimits {
   uint64_t queued_bytes_max = uint64_t{256} << 20;
   // What one transaction holds at most (one batch more): bounds its latency.
   uint64_t group_bytes_max = uint64_t{4} << 20;
-  // Rows of history that may wait for an idle moment before they are written in between.
+  // Jobs whose history may wait for an idle moment before it is written in between.
   size_t pending_rows_max = 4096;
   // How long a full disk is left alone before it is tried again.
   absl::Duration full_disk_retry = absl::Milliseconds(250);
@@ -92,17 +93,18 @@ class Committer {
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
 
-  // Queues a batch and returns its number. `dirty`: segments that its output rows name and that
-  // may not be synced yet. Errors: RESOURCE_EXHAUSTED (OVERLOADED) when the queue is full, or the
-  // error that stopped the committer; nothing was queued.
-  absl::StatusOr<uint64_t> Commit(AppendBatch batch, std::vector<SegmentId> dirty);
-  // Whether Commit would take one more batch now. Only the caller's own thread can make it false.
+  // Queues a batch and returns its number. `dirty`: segments that its output rows name and that may
+  // not be synced yet. `history`: what history says of some jobs from this batch on; written some
+  // time after it, and of two rows of one job perhaps only the later. Errors: RESOURCE_EXHAUSTED
+  // (OVERLOADED) when the queue is full, or the error that stopped the committer; nothing was
+  // queued.
+  absl::StatusOr<uint64_t> Commit(AppendBatch batch, std::vector<SegmentId> dirty,
+                                  std::vector<JobRow> history = {});
+  // Whether Commit would take one more batch now. Only a call of Commit can make it false.
   bool HasRoom() const;
 
-  // Rows of history as of batch `seq`: written after that batch, when there is time. Of two rows
-  // of one job the later call counts.
-  void Project(uint64_t seq, std::vector<JobRow> rows);
-  // A snapshot of the state after batch `seq`: saved after that batch is durable.
+  // A snapshot of the state after batch `seq`: saved when that batch is durable. One that a later
+  // call overtakes, or for which there is no room, is left out.
   void SaveSnapshot(uint64_t seq, std::string bytes);
 
   // Waits until all that was queued is durable and written, or until the committer cannot go on,
@@ -115,22 +117,32 @@ class Committer {
   struct Queued {
     AppendBatch batch;
     std::vector<SegmentId> dirty;
+    std::vector<JobRow> history;
     uint64_t bytes = 0;
   };
-  struct PendingRows {
-    uint64_t seq = 0;
-    std::map<JobId, JobRow> rows;
+  // What is committed together.
+  struct Group {
+    std::vector<AppendBatch> batches;
+    std::vector<SegmentId> dirty;
+    std::vector<JobRow> history;
+    uint64_t bytes = 0;
+    uint64_t last_seq = 0;
   };
+  // What the thread does next; the alternatives are in order of urgency.
+  enum class Task { kMaintain, kCommit, kSnapshot, kRows, kTidyUp, kStop };
 
   void Run();
-  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::vector<Queued> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool CommitGroup(std::vector<Queued> group);
-  absl::Status SyncAndAppend(absl::Span<const AppendBatch> batches,
-                             absl::Span<const SegmentId> dirty);
-  absl::Status SaveTakenSnapshot(uint64_t durable);
-  absl::Status WriteRows(uint64_t durable);
-  bool WaitForRoom();
+  Task NextTask();
+  bool HasRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool SnapshotIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Group TakeGroup();
+  absl::Status CommitGroup();
+  absl::Status SyncAndAppend(const Group& group);
+  void GroupIsDurable(Group group);
+  absl::Status WriteSnapshot();
+  absl::Status WriteRows();
+  absl::Status Maintain();
+  bool WaitForRoom(const absl::Status& full);
   void Stop(const absl::Status& status);
 
   Store* const store_;
@@ -140,14 +152,19 @@ class Committer {
   const Callback callback_;
   const Clock* const clock_;
 
+  // The thread's own.
+  std::map<JobId, JobRow> rows_;  // History as of rows_seq_, to be written.
+  uint64_t rows_seq_ = 0;
+  bool rows_blocked_ = false;  // There was no room for them; not tried before the next commit.
+  bool untidy_ = false;        // The store may have housekeeping to do.
+
   mutable absl::Mutex mu_;
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mu_);
   uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t next_seq_ ABSL_GUARDED_BY(mu_) = 1;
   uint64_t durable_seq_ ABSL_GUARDED_BY(mu_) = 0;
-  PendingRows pending_ ABSL_GUARDED_BY(mu_);
   Snapshot snapshot_ ABSL_GUARDED_BY(mu_);  // seq 0: none
-  bool busy_ ABSL_GUARDED_BY(mu_) = false;
+  bool idle_ ABSL_GUARDED_BY(mu_) = false;
   bool full_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status failed_ ABSL_GUARDED_BY(mu_);
