@@ -25,6 +25,15 @@ LeafSet::Intervals::const_iterator LeafSet::FirstEndingAtOrAfter(uint64_t leaf) 
 
 uint64_t LeafSet::Add(LeafRange range) {
   if (range.empty()) return 0;
+  if (!intervals_.empty()) {
+    // In order: the last interval grows. (The general case below would do the same.)
+    const auto last = std::prev(intervals_.end());
+    if (last->end == range.begin) {
+      last->end = range.end;
+      count_ += range.size();
+      return range.size();
+    }
+  }
   auto it = FirstEndingAtOrAfter(range.begin);
   if (it == intervals_.end() || it->begin > range.end) {
     intervals_.insert(it, Interval{range.begin, range.end});
