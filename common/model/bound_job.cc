@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "common/base/checked_math.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/model/job_spec_check.h"
+#include "common/model/operand_check.h"
 
 namespace tandem {
 namespace {
@@ -49,7 +51,6 @@ class Binder {
   absl::Status BindScalars();
   absl::StatusOr<Scalar> BindScalar(const ScalarSig& sig) const;
   absl::Status BindOperands();
-  absl::Status CheckOperand(const OperandSig& sig, const OperandSpec& operand) const;
   absl::Status BindAxes();
   absl::StatusOr<int> ChooseAxis() const;
   absl::Status BindTasks();
@@ -164,56 +165,17 @@ absl::Status Binder::BindScalars() {
   return absl::OkStatus();
 }
 
-absl::Status Binder::CheckOperand(const OperandSig& sig, const OperandSpec& operand) const {
-  if (operand.spec.dtype != sig.dtype) {
-    return InvalidError(
-        reason::kDtypeMismatch,
-        StrCat("operand ", sig.name, " is ", DTypeName(operand.spec.dtype), ", but ", kernel_.name,
-               " takes ", DTypeName(sig.dtype), ": convert it first"));
-  }
-  if (operand.spec.shape.size() > limits_.rank_max) {
-    return InvalidError(reason::kLimitExceeded,
-                        StrCat("operand ", sig.name, " has ", operand.spec.shape.size(),
-                               " dimensions, more than ", limits_.rank_max));
-  }
-  RETURN_IF_ERROR(WithContext(ValidateOperandSpec(operand), StrCat("operand ", sig.name)));
-  const auto* items = std::get_if<RaggedItems>(&operand.source);
-  if (items != nullptr && items->items.size() > limits_.ragged_items_max) {
-    return InvalidError(
-        reason::kLimitExceeded,
-        StrCat("operand ", sig.name, " lists ", items->items.size(), " items, more than ",
-               limits_.ragged_items_max, ": pack them into offsets and data"));
-  }
-  uint64_t inline_bytes = 0;
-  auto look = [&](const Locator& locator) -> absl::Status {
-    if (const auto* bytes = std::get_if<InlineLocator>(&locator)) {
-      inline_bytes += bytes->bytes.size();
+// Of a valid operand: its dense bytes, or those of a ragged list's items where they are known.
+uint64_t BytesOf(const OperandSpec& operand) {
+  if (const auto* packed = std::get_if<RaggedPacked>(&operand.source)) return packed->data_bytes;
+  if (const auto* list = std::get_if<RaggedItems>(&operand.source)) {
+    uint64_t bytes = 0;
+    for (const Locator& item : list->items) {
+      bytes = SaturatingAdd(bytes, LocatorBytes(item).value_or(0));
     }
-    const std::string_view field =
-        std::holds_alternative<JobOutputLocator>(locator) && !can_.job_outputs
-            ? "the output of another job"
-        : std::holds_alternative<PathLocator>(locator) && !can_.paths ? "a shared path"
-                                                                      : "";
-    if (field.empty()) return absl::OkStatus();
-    return Error(absl::StatusCode::kUnimplemented, reason::kNotYetHonoured,
-                 StrCat("operand ", sig.name, " is ", field, " (", LocatorToString(locator),
-                        "), which is not honoured by this version: upload its bytes instead"));
-  };
-  if (const auto* locator = std::get_if<Locator>(&operand.source)) RETURN_IF_ERROR(look(*locator));
-  if (const auto* packed = std::get_if<RaggedPacked>(&operand.source)) {
-    RETURN_IF_ERROR(look(packed->offsets));
-    RETURN_IF_ERROR(look(packed->data));
+    return bytes;
   }
-  if (items != nullptr) {
-    for (const Locator& item : items->items) RETURN_IF_ERROR(look(item));
-  }
-  if (inline_bytes > limits_.inline_bytes_max) {
-    return InvalidError(
-        reason::kLimitExceeded,
-        StrCat("operand ", sig.name, " has ", HumanSize(inline_bytes), " inline, more than ",
-               HumanSize(limits_.inline_bytes_max), ": upload it as a blob"));
-  }
-  return absl::OkStatus();
+  return operand.spec.ragged() ? 0 : *operand.spec.Bytes();
 }
 
 absl::Status Binder::BindOperands() {
@@ -228,17 +190,11 @@ absl::Status Binder::BindOperands() {
           field);
     }
     const OperandSpec& operand = given->second;
-    RETURN_IF_ERROR(WithField(CheckOperand(sig, operand), field));
+    RETURN_IF_ERROR(WithField(CheckOperand(sig, operand, can_, limits_), field));
     BoundOperand bound;
     bound.name = sig.name;
     bound.spec = operand.spec;
-    if (const auto* packed = std::get_if<RaggedPacked>(&operand.source)) {
-      bound.bytes = packed->data_bytes;
-    } else if (const auto* items = std::get_if<RaggedItems>(&operand.source)) {
-      for (const Locator& item : items->items) bound.bytes += LocatorBytes(item).value_or(0);
-    } else if (!sig.ragged()) {
-      bound.bytes = *operand.spec.Bytes();
-    }
+    bound.bytes = BytesOf(operand);
     if (bound.bytes > limits_.tensor_bytes_max) {
       return WithField(InvalidError(reason::kTooLarge,
                                     StrCat("operand ", sig.name, " has ", HumanSize(bound.bytes),

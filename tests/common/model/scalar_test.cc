@@ -125,6 +125,13 @@ TEST(HalfTest, EveryF16SurvivesAndEveryRoundingIsNearest) {
     if (std::fabs(value) > 65000) continue;
     EXPECT_EQ(F32ToF16(value), NearestOf(value, F16ToF32, 0x7c00)) << value;
   }
+  // Half-way between two neighbours: the even one.
+  for (uint32_t bits = 0; bits < 0x7bff; bits += 37) {
+    const float middle =
+        (F16ToF32(static_cast<uint16_t>(bits)) + F16ToF32(static_cast<uint16_t>(bits + 1))) / 2;
+    EXPECT_EQ(F32ToF16(middle), bits + (bits & 1)) << middle;
+    EXPECT_EQ(F32ToF16(-middle), (bits + (bits & 1)) | 0x8000) << middle;
+  }
   EXPECT_EQ(F32ToF16(65519.0f), 0x7bff);
   EXPECT_EQ(F32ToF16(65520.0f), 0x7c00);
 }

@@ -62,6 +62,11 @@ TEST(InferAxesTest, EveryDimensionIsChecked) {
   EXPECT_EQ(ReasonFor("axis n, x[n]:f32 -> y[n]:f32", {{5}}, {}, {6}), reason::kShapeMismatch);
 }
 
+TEST(InferAxesTest, ARestThatIsNoWholeTaskIsNamed) {
+  EXPECT_THAT(std::string(Infer("p[3 * n + 1]:f32 -> y[n]:f32", {{6}}).status().message()),
+              HasSubstr("has 6 elements, which is not 3 for each task and 1"));
+}
+
 TEST(InferAxesTest, AnAxisThatNothingBindsMustBeGiven) {
   const std::string pi = "axis n, seed:u64 = 0 -> hits:u64 : sum";
   const absl::Status status = Infer(pi, {}, {0}).status();
