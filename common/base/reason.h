@@ -75,6 +75,7 @@
   X(JournalFull, "JOURNAL_FULL")               \
   X(JournalIo, "JOURNAL_IO")                   \
   X(WorkerNotFound, "WORKER_NOT_FOUND")        \
+  X(WorkerNameInUse, "WORKER_NAME_IN_USE")     \
   X(VersionSkew, "VERSION_SKEW")               \
   X(ProtocolError, "PROTOCOL_ERROR")           \
   X(Insecure, "INSECURE")                      \

@@ -1,0 +1,130 @@
+#include "master/core/core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "master/core/turn.h"
+
+namespace tandem::master {
+namespace {
+
+struct Dispatch {
+  Turn& turn;
+  void operator()(const SubmitJob& e) { OnSubmit(turn, e); }
+  void operator()(const CancelJob& e) { OnCancel(turn, e); }
+  void operator()(const DeleteJob& e) { OnDelete(turn, e); }
+  void operator()(const WorkerAttach& e) { OnAttach(turn, e); }
+  void operator()(const WorkerDetached& e) { OnDetached(turn, e); }
+  void operator()(const WorkerLeft& e) { OnLeft(turn, e); }
+  void operator()(const WorkerReported& e) { OnReported(turn, e); }
+  void operator()(const WorkerPulsed& e) { OnPulsed(turn, e); }
+  void operator()(const WorkerAnnounced& e) { OnAnnounced(turn, e); }
+  void operator()(const DrainWorker& e) { OnDrain(turn, e); }
+  void operator()(const Tick&) { OnTick(turn); }
+};
+
+// What the replay has not said: which leaves are free.
+void RebuildFree(Job& job) {
+  uint64_t next = 0;
+  const auto free = [&](LeafRange leaves) {
+    job.retries.ForEachIn(leaves, [&](LeafRange part, const Retry* retry) {
+      (retry != nullptr && retry->suspect ? job.free_suspects : job.free).Add(part);
+    });
+  };
+  for (LeafRange done : job.done) {
+    free({next, done.begin});
+    next = done.end;
+  }
+  free({next, job.tree().leaf_count()});
+}
+
+}  // namespace
+
+MasterCore::MasterCore(const Options& options) : state_(options) {}
+
+void MasterCore::Replay(const Record& record) {
+  CHECK(!recovered_);
+  std::visit([&](const auto& r) { Apply(state_, r); }, record);
+}
+
+void MasterCore::Recovered(Epoch epoch, MonoTime now) {
+  CHECK(!recovered_);
+  recovered_ = true;
+  state_.epoch = epoch;
+  for (const auto& [id, name] : state_.known_workers) {
+    auto worker = std::make_unique<Worker>();
+    worker->id = id;
+    worker->name = name;
+    worker->phase = Expected{now + state_.options.lease_ttl};
+    SetTimer(state_, *worker);
+    state_.worker_names[name] = id;
+    state_.workers[id] = std::move(worker);
+    ++state_.expected;
+  }
+  for (auto& [id, job] : state_.jobs) {
+    if (job->ended()) continue;
+    job->recovered = true;
+    job->accepted_at = now;
+    RebuildFree(*job);
+    if (!job->done.empty()) Move(&job->phase, Running{});
+    RefreshReady(state_, *job);
+    unsettled_.push_back(id);
+  }
+}
+
+void MasterCore::Step(const Event& event, MonoTime now, Effects* effects) {
+  CHECK(recovered_);
+  Turn turn{state_, now, *effects};
+  for (JobId id : std::exchange(unsettled_, {})) {
+    if (Job* job = state_.FindActive(id); job != nullptr) AfterProgress(turn, *job);
+  }
+  std::visit(Dispatch{turn}, event);
+  Schedule(turn);
+  if (turn.workers_changed) RefreshWaits(turn);
+  FlushStatuses(turn);
+  effects->next_deadline = state_.timers.empty()
+                               ? state_.steal_at
+                               : std::min(state_.steal_at, state_.timers.begin()->first);
+  state_.promised = effects->next_deadline;
+}
+
+void MasterCore::Snapshot(std::vector<Record>* records) const { AppendSnapshot(state_, records); }
+
+uint64_t MasterCore::DurableHash() const { return HashDurable(state_); }
+
+std::optional<JobStatus> MasterCore::Status(JobId id) const {
+  const auto it = state_.jobs.find(id);
+  if (it == state_.jobs.end()) return std::nullopt;
+  return MakeStatus(state_, *it->second);
+}
+
+std::vector<JobId> MasterCore::Jobs() const {
+  std::vector<JobId> ids;
+  ids.reserve(state_.jobs.size());
+  for (const auto& [id, job] : state_.jobs) ids.push_back(id);
+  return ids;
+}
+
+std::vector<WorkerView> MasterCore::Workers() const {
+  std::vector<WorkerView> views;
+  for (const auto& [id, worker] : state_.workers) {
+    views.push_back({.id = id,
+                     .name = worker->name,
+                     .phase = static_cast<WorkerView::Phase>(worker->phase.index()),
+                     .draining = worker->draining,
+                     .leases = static_cast<uint64_t>(worker->load.leases()),
+                     .queued_seconds = worker->load.AtLeast(INT32_MIN).seconds,
+                     .latency_seconds = worker->latency_seconds});
+  }
+  return views;
+}
+
+std::string MasterCore::Explain(JobId job_id, WorkerId worker_id) const {
+  const auto job = state_.jobs.find(job_id);
+  const auto worker = state_.workers.find(worker_id);
+  if (job == state_.jobs.end() || worker == state_.workers.end()) return "";
+  return ExplainGrant(state_.options.policy, ViewOf(state_, *job->second, *worker->second));
+}
+
+}  // namespace tandem::master

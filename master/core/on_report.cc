@@ -1,0 +1,232 @@
+// Reports of workers: commits, returns, faults of jobs, rates. Crashes are in on_crash.cc, merges
+// in merging.cc.
+//
+// Only leaves that the worker holds under the numbers it names are taken; everything else is late,
+// and is counted and dropped. A report is acknowledged in any case: its bytes may go.
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "master/core/reports.h"
+#include "master/core/turn.h"
+
+namespace tandem::master {
+namespace {
+
+// An executor that says that it took no time is believed up to here.
+constexpr double kTaskSecondsMin = 1e-10;
+
+void LearnFromCommit(Turn& turn, Worker& worker, const Job& job, uint64_t tasks, uint64_t busy_ns) {
+  const size_t kernel = turn.state.classes[job.job_class].kernel;
+  const auto found = worker.kernels.find(kernel);
+  if (found == worker.kernels.end()) return;
+  KernelAtWorker& at = found->second;
+  if (at.tasks_per_second > 0 && !at.self_measured) return;  // It measures itself.
+  constexpr uint64_t kProbeMax = uint64_t{1} << 40;
+  at.probe_leaves = std::min(2 * at.probe_leaves, kProbeMax);
+  if (busy_ns == 0 || tasks == 0) return;
+  const double seconds =
+      std::max(static_cast<double>(busy_ns) * 1e-9 / static_cast<double>(tasks), kTaskSecondsMin);
+  constexpr double kWeight = 0.25;
+  at.busy_seconds_per_task +=
+      at.busy_seconds_per_task == 0 ? seconds : kWeight * (seconds - at.busy_seconds_per_task);
+  at.self_measured = true;
+  SetRate(turn.state, worker, kernel,
+          static_cast<double>(worker.groups) / at.busy_seconds_per_task);
+}
+
+void AddInterval(LeafRange leaves, LeafIntervals* intervals) {
+  if (!intervals->empty() && intervals->back().first + intervals->back().count == leaves.begin) {
+    intervals->back().count += leaves.size();
+  } else {
+    intervals->push_back(IntervalOf(leaves));
+  }
+}
+
+// Takes what of `run` the worker holds into `taken`; returns the largest attempt among it.
+uint32_t TakeRun(Turn& turn, Job& job, Worker& worker, const LeafRun& run, LeafIntervals* taken) {
+  uint32_t attempt = 0;
+  job.leases.Take(worker.id, run, [&](LeafRange leaves, const LeaseRun& of, int64_t ended) {
+    ReleaseLease(turn, job, worker, leaves.size(), ended, of.suspect);
+    AddInterval(leaves, taken);
+    attempt = std::max(attempt, of.attempt);
+  });
+  return attempt;
+}
+
+uint64_t TasksIn(const Job& job, const LeafIntervals& intervals) {
+  uint64_t tasks = 0;
+  for (const LeafInterval& leaves : intervals) tasks += job.tree().Tasks(RangeOf(leaves)).size();
+  return tasks;
+}
+
+// Concatenated outputs: what of the run is held becomes done, leaf by leaf if need be.
+void CommitRun(Turn& turn, Job& job, Worker& worker, const Commit& commit) {
+  const LeafRun& run = commit.runs.front();
+  LeavesDone done;
+  done.job = job.id;
+  const uint32_t attempt = TakeRun(turn, job, worker, run, &done.leaves);
+  if (done.leaves.empty()) {
+    ++turn.state.counters.stale_commits;
+    return;
+  }
+  const uint64_t tasks = TasksIn(job, done.leaves);
+  done.covered.push_back(run.leaves);
+  done.outputs = commit.outputs;
+  done.busy_ns = commit.busy_ns;
+  LeafIntervals retried;
+  if (!commit.failures.empty()) SortFailures(turn, job, commit.failures, &done, &retried);
+  LearnFromCommit(turn, worker, job, tasks, commit.busy_ns);
+  if (!done.leaves.empty()) turn.Record(std::move(done));
+  for (const LeafInterval& leaf : retried) RetryAfterFailure(turn, job, RangeOf(leaf), attempt);
+}
+
+// A partial is taken whole or not at all.
+bool Whole(const Job& job, const Worker& worker, const Commit& commit) {
+  for (const LeafRun& run : commit.runs) {
+    if (!job.leases.Holds(worker.id, run)) return false;
+  }
+  if (job.reduction != ReductionKind::kOrdered) return true;
+  Node node;
+  return commit.runs.size() == 1 && job.tree().NodeOf(RangeOf(commit.runs[0].leaves), &node);
+}
+
+void CommitPartial(Turn& turn, Job& job, Worker& worker, const Commit& commit) {
+  const bool whole = Whole(job, worker, commit);
+  LeavesDone done;
+  done.job = job.id;
+  uint32_t attempt = 0;
+  for (const LeafRun& run : commit.runs) {
+    attempt = std::max(attempt, TakeRun(turn, job, worker, run, &done.leaves));
+  }
+  if (done.leaves.empty()) {
+    ++turn.state.counters.stale_commits;
+    return;
+  }
+  const uint64_t tasks = TasksIn(job, done.leaves);
+  const LeafIntervals all = done.leaves;
+  LeafIntervals retried;
+  if (whole && !commit.failures.empty()) {
+    SortFailures(turn, job, commit.failures, &done, &retried);
+  }
+  if (!whole || !retried.empty() || commit.tasks + done.tasks_failed != tasks) {
+    // Nothing of it can be kept: the value counts leaves that are not this worker's any more, or
+    // tasks that are to run again, or not the tasks that it says.
+    ++turn.state.counters.voided_commits;
+    VoidPartial(turn, job, all, retried, attempt);
+    return;
+  }
+  done.covered = done.leaves;
+  done.outputs = commit.outputs;
+  done.busy_ns = commit.busy_ns;
+  done.partial_id = job.partials.next_id();
+  done.partial_tasks = commit.tasks;
+  LearnFromCommit(turn, worker, job, tasks, commit.busy_ns);
+  turn.Record(std::move(done));
+}
+
+bool Sound(const Job& job, const Commit& commit) {
+  if (commit.runs.empty()) return false;
+  if (job.reduction == ReductionKind::kNone && commit.runs.size() != 1) return false;
+  uint64_t end = 0;
+  for (const LeafRun& run : commit.runs) {
+    const uint64_t leaf_count = job.tree().leaf_count();
+    if (run.leaves.count == 0 || run.leaves.first < end || run.leaves.first >= leaf_count ||
+        run.leaves.count > leaf_count - run.leaves.first) {
+      return false;
+    }
+    end = run.leaves.first + run.leaves.count;
+  }
+  return true;
+}
+
+void OnCommit(Turn& turn, Worker& worker, const Commit& commit) {
+  Job* job = turn.state.FindActive(commit.job);
+  if (job == nullptr) {
+    ++turn.state.counters.stale_commits;
+    return;
+  }
+  if (!Sound(*job, commit)) {
+    ++turn.state.counters.malformed;
+    return;
+  }
+  ++turn.state.counters.commits;
+  if (job->reduction == ReductionKind::kNone) {
+    CommitRun(turn, *job, worker, commit);
+  } else {
+    CommitPartial(turn, *job, worker, commit);
+  }
+  turn.MarkDirty(*job);
+  AfterProgress(turn, *job);
+}
+
+void OnReturn(Turn& turn, Worker& worker, const Return& returned) {
+  Job* job = turn.state.FindActive(returned.job);
+  LeafIntervals taken;
+  if (job != nullptr) TakeRun(turn, *job, worker, returned.run, &taken);
+  if (taken.empty()) {
+    ++turn.state.counters.stale_returns;
+    return;
+  }
+  for (const LeafInterval& leaves : taken) FreeLeaves(turn, *job, RangeOf(leaves));
+  turn.MarkDirty(*job);
+}
+
+void OnJobFault(Turn& turn, Worker& worker, const JobFault& fault) {
+  Job* job = turn.state.FindActive(fault.job);
+  if (job == nullptr) return;
+  if (fault.fatal) return EndJob(turn, *job, JobState::kFailed, fault.reason);
+  JobAtWorker& at = worker.jobs[job->id];
+  job->workers.insert(worker.id);
+  at.unfit = true;
+  job->wait_note = fault.reason;
+  turn.MarkDirty(*job);
+  turn.schedule_all = true;
+}
+
+void OnRate(Turn& turn, Worker& worker, const KernelRate& rate) {
+  if (!(rate.tasks_per_second > 0)) return;
+  for (auto& [index, at] : worker.kernels) {
+    const KernelEntry& kernel = turn.state.kernels[index];
+    if (kernel.name != rate.kernel && kernel.identity != rate.kernel) continue;
+    auto known = std::find_if(at.reported.begin(), at.reported.end(),
+                              [&](const KernelRate& r) { return r.device == rate.device; });
+    if (known == at.reported.end()) {
+      at.reported.push_back(rate);
+    } else {
+      *known = rate;
+    }
+    at.self_measured = false;
+    double sum = 0;
+    for (const KernelRate& r : at.reported) sum += r.tasks_per_second;
+    SetRate(turn.state, worker, index, sum);
+  }
+}
+
+void Acknowledge(Turn& turn, const Worker& worker, uint64_t number) {
+  auto& acks = turn.out.acks;
+  if (!acks.empty() && acks.back().worker == worker.id) {
+    acks.back().number = std::max(acks.back().number, number);
+  } else {
+    acks.push_back({worker.id, number});
+  }
+}
+
+}  // namespace
+
+void OnReported(Turn& turn, const WorkerReported& event) {
+  Worker* worker = turn.state.FindWorker(event.worker);
+  if (worker == nullptr || !worker->attached()) return;
+  const Report& report = event.report;
+  worker->deadline = turn.now + turn.state.options.lease_ttl;
+  for (const KernelRate& rate : report.rates) OnRate(turn, *worker, rate);
+  for (const Commit& commit : report.commits) OnCommit(turn, *worker, commit);
+  for (const MergeCommit& merge : report.merges) OnMerged(turn, *worker, merge);
+  for (const Crash& crash : report.crashes) OnCrash(turn, *worker, crash);
+  for (const Return& returned : report.returns) OnReturn(turn, *worker, returned);
+  for (const JobFault& fault : report.job_faults) OnJobFault(turn, *worker, fault);
+  Acknowledge(turn, *worker, report.number);
+  turn.Touch(*worker);
+}
+
+}  // namespace tandem::master

@@ -1,0 +1,142 @@
+// Events of workers other than attaching and reporting: pulses, drains, partings; and time.
+#include <algorithm>
+
+#include "common/base/error.h"
+#include "common/base/strings.h"
+#include "master/core/turn.h"
+
+namespace tandem::master {
+namespace {
+
+// Old round trips weigh less: a change is believed after a few pulses.
+constexpr double kLatencyWeight = 0.25;
+
+void ForgetDescribed(State& state, Worker& worker) {
+  for (const auto& [id, at] : worker.jobs) {
+    if (Job* job = state.FindJob(id); job != nullptr) job->workers.erase(worker.id);
+  }
+  worker.jobs.clear();
+}
+
+// Lost workers are remembered by name, the most recent ones.
+void PruneLost(State& state) {
+  uint64_t lost = 0;
+  for (const auto& [id, worker] : state.workers) {
+    lost += std::holds_alternative<Lost>(worker->phase) ? 1 : 0;
+  }
+  for (auto it = state.workers.begin();
+       it != state.workers.end() && lost > state.options.limits.lost_workers_max;) {
+    if (!std::holds_alternative<Lost>(it->second->phase)) {
+      ++it;
+      continue;
+    }
+    state.worker_names.erase(it->second->name);
+    it = state.workers.erase(it);
+    --lost;
+  }
+}
+
+void LoseWorker(Turn& turn, Worker& worker) {
+  State& state = turn.state;
+  ClearTimer(state, worker);
+  if (std::holds_alternative<Expected>(worker.phase)) {
+    Move(&worker.phase, Lost{});
+    if (--state.expected == 0) EndRecovery(turn);
+  } else {
+    if (worker.takes_work()) CountKernels(state, worker, false);
+    Move(&worker.phase, Lost{});
+    LoseLeases(turn, worker);
+  }
+  ForgetDescribed(state, worker);
+  turn.Record(WorkerForgotten{worker.id});
+  ++state.counters.lost_workers;
+  turn.workers_changed = true;
+  PruneLost(state);
+}
+
+}  // namespace
+
+void OnDetached(Turn& turn, const WorkerDetached& event) {
+  Worker* worker = turn.state.FindWorker(event.worker);
+  if (worker == nullptr || !worker->attached() || worker->stream() != event.stream) return;
+  if (worker->takes_work()) CountKernels(turn.state, *worker, false);
+  Move(&worker->phase, Detached{turn.now + turn.state.options.reconnect_grace});
+  SetTimer(turn.state, *worker);
+  turn.workers_changed = true;
+}
+
+void OnLeft(Turn& turn, const WorkerLeft& event) {
+  State& state = turn.state;
+  Worker* worker = state.FindWorker(event.worker);
+  if (worker == nullptr || std::holds_alternative<Lost>(worker->phase)) return;
+  LoseWorker(turn, *worker);
+  --state.counters.lost_workers;  // It said goodbye.
+  if (worker = state.FindWorker(event.worker); worker == nullptr) return;
+  state.worker_names.erase(worker->name);
+  state.workers.erase(event.worker);
+}
+
+void OnPulsed(Turn& turn, const WorkerPulsed& event) {
+  Worker* worker = turn.state.FindWorker(event.worker);
+  if (worker == nullptr || !worker->attached()) return;
+  worker->deadline = turn.now + turn.state.options.lease_ttl;
+  const double seconds = absl::ToDoubleSeconds(event.round_trip);
+  if (seconds > 0) {
+    worker->latency_seconds += worker->latency_seconds == 0
+                                   ? seconds
+                                   : kLatencyWeight * (seconds - worker->latency_seconds);
+  }
+  turn.Touch(*worker);
+}
+
+void OnDrain(Turn& turn, const DrainWorker& event) {
+  State& state = turn.state;
+  Worker* worker = state.FindWorker(event.worker);
+  if (worker == nullptr || std::holds_alternative<Lost>(worker->phase)) {
+    return turn.Answer(event.token,
+                       Error(absl::StatusCode::kNotFound, reason::kWorkerNotFound,
+                             StrCat("there is no worker ", event.worker,
+                                    " at work; `tandem worker ls` shows those there are")));
+  }
+  if (worker->draining != event.drain) {
+    if (worker->takes_work()) CountKernels(state, *worker, false);
+    worker->draining = event.drain;
+    if (worker->takes_work()) CountKernels(state, *worker, true);
+    if (worker->attached()) turn.out.drains.push_back({worker->id, event.drain});
+    turn.schedule_all = true;
+    turn.workers_changed = true;
+  }
+  turn.Answer(event.token, JobId());
+}
+
+void OnTick(Turn& turn) {
+  State& state = turn.state;
+  // A master that was itself away for a while gives its workers another moment: their pulses may
+  // still lie in its queues.
+  const bool was_away =
+      state.promised < turn.now && turn.now - state.promised > state.options.heartbeat;
+  while (!state.timers.empty() && state.timers.begin()->first <= turn.now) {
+    Worker& worker = *state.FindWorker(state.timers.begin()->second);
+    if (was_away) {
+      const MonoTime until = turn.now + state.options.heartbeat;
+      worker.deadline = std::max(worker.deadline, until);
+      if (auto* expected = std::get_if<Expected>(&worker.phase)) expected->until = until;
+      if (auto* detached = std::get_if<Detached>(&worker.phase)) detached->until = until;
+    }
+    SetTimer(state, worker);  // An attached worker's deadline has moved with each pulse.
+    if (worker.timer <= turn.now) LoseWorker(turn, worker);
+  }
+  if (state.steal_at <= turn.now) {
+    state.steal_at = MonoTime::InfiniteFuture();
+    turn.schedule_all = true;
+  }
+}
+
+void EndRecovery(Turn& turn) {
+  for (auto& [id, job] : turn.state.jobs) {
+    if (job->recovered) RefreshReady(turn.state, *job);
+  }
+  turn.schedule_all = true;
+}
+
+}  // namespace tandem::master

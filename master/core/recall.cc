@@ -1,0 +1,100 @@
+#include "master/core/recall.h"
+
+#include <algorithm>
+
+namespace tandem::master {
+namespace {
+
+MonoTime QuietUntil(const Turn& turn, const Worker& worker) {
+  return turn.now +
+         std::max(turn.state.options.recall_quiet, absl::Seconds(4 * worker.latency_seconds));
+}
+
+// Asks for at most `most` of the job's leaves at the worker, from the left: CPUs pull from the
+// right end of what they hold, so there the leaves are unstarted the longest.
+void RecallSome(Turn& turn, const Job& job, Worker& worker, uint64_t most) {
+  JobAtWorker& at = worker.jobs[job.id];
+  if (turn.now < at.quiet_until) return;
+  at.quiet_until = QuietUntil(turn, worker);
+  for (const LeaseRun& run : job.leases) {
+    if (run.worker != worker.id || run.suspect) continue;
+    if (most == 0) break;
+    const uint64_t count = std::min(most, run.end - run.begin);
+    most -= count;
+    ++turn.state.counters.recalls;
+    turn.out.to_workers.push_back({worker.id, Recall{job.id, {run.begin, count}}});
+  }
+}
+
+struct Victim {
+  Worker* worker = nullptr;
+  double seconds = 0;
+};
+Victim SlowestAt(const Turn& turn, const Job& job, const Worker& thief) {
+  Victim victim;
+  for (WorkerId id : job.workers) {
+    Worker* worker = turn.state.FindWorker(id);
+    if (worker == nullptr || worker->id == thief.id || !worker->attached()) continue;
+    const auto at = worker->jobs.find(job.id);
+    if (at == worker->jobs.end() || turn.now < at->second.quiet_until) continue;
+    const double seconds = static_cast<double>(at->second.leaves) * at->second.leaf_seconds;
+    if (seconds > victim.seconds) victim = {worker, seconds};
+  }
+  return victim;
+}
+
+bool StealOf(Turn& turn, Job& job, Worker& thief) {
+  const Victim victim = SlowestAt(turn, job, thief);
+  if (victim.worker == nullptr) return false;
+  const JobAtWorker& at = victim.worker->jobs[job.id];
+  const uint64_t leaves =
+      PlanSteal(turn.state.options.policy,
+                {.victim_leaves = at.leaves,
+                 .victim_leaf_seconds = at.leaf_seconds,
+                 .victim_parallel = victim.worker->parallel,
+                 .thief_leaf_seconds = LeafSeconds(turn.state, job, thief),
+                 .latency_seconds = victim.worker->latency_seconds + thief.latency_seconds});
+  if (leaves == 0) return false;
+  RecallSome(turn, job, *victim.worker, leaves);
+  return true;
+}
+
+}  // namespace
+
+void RecallBelow(Turn& turn, Worker& worker, int32_t priority) {
+  for (auto& [id, at] : worker.jobs) {
+    if (at.leaves == 0 || turn.now < at.quiet_until) continue;
+    const Job* job = turn.state.FindActive(id);
+    if (job == nullptr || job->spec().priority >= priority) continue;
+    RecallSome(turn, *job, worker, at.leaves);
+  }
+}
+
+void StealFor(Turn& turn, Worker& worker) {
+  State& state = turn.state;
+  if (state.tails.empty() || worker.load.leases() > 0) return;
+  constexpr int kJobsLookedAt = 16;
+  int looked_at = 0;
+  bool stolen = false;
+  for (JobId id : state.tails) {
+    if (++looked_at > kJobsLookedAt) break;
+    Job* job = state.FindActive(id);
+    if (job == nullptr || !Fits(worker, state.classes[job->job_class])) continue;
+    const auto at = worker.jobs.find(id);
+    if (at != worker.jobs.end() && at->second.unfit) continue;
+    if (stolen = StealOf(turn, *job, worker); stolen) break;
+  }
+  // The recalled may all have started: look again in a while.
+  const absl::Duration wait = state.options.recall_quiet * (stolen ? 1 : 4);
+  state.steal_at = std::min(state.steal_at, turn.now + wait);
+}
+
+void RefreshTail(State& state, const Job& job) {
+  if (job.ended() || job.anything_free() || job.leases.empty()) {
+    state.tails.erase(job.id);
+  } else {
+    state.tails.insert(job.id);
+  }
+}
+
+}  // namespace tandem::master
