@@ -20,7 +20,7 @@ namespace tandem::worker {
 struct ExecutorLaunch {
   std::string channel;           // ChannelFds::ToText()
   int staging_fd = -1;           // StagingFile::fd()
-  std::string start_page;        // a path; slots >= threads
+  std::string start_page;        // a path; at least StartSlots(cores) slots
   std::string owner;             // whose work it runs
   std::string directory;         // an own folder of this owner: its cache lies here
   std::vector<uint32_t> cores;   // the CPUs it may use; never empty
@@ -31,6 +31,10 @@ struct ExecutorLaunch {
   int64_t parent_pid = 0;        // it ends when this process is no longer its parent
   friend bool operator==(const ExecutorLaunch&, const ExecutorLaunch&) = default;
 };
+
+// Slots of a start page that suffice for so many cores, in groups or not: two a core, since an
+// arena of one thread may use two, and the executor's loop.
+constexpr uint32_t StartSlots(size_t cores) { return 2 * static_cast<uint32_t>(cores) + 1; }
 
 // Arguments behind the program's name.
 std::vector<std::string> ToArguments(const ExecutorLaunch& launch);

@@ -49,7 +49,8 @@ bool RunChunk(const RunContext& context, BatchPart& part, int64_t from, int64_t 
   bool no_memory = false;
   void* scratch = ScratchFor(context, part, slot, &no_memory);
   if (no_memory) return false;
-  const int64_t bad = RunTasks(context, part, from, to, slot, scratch, partial);
+  const int64_t bad = RunTasks(context, part, from, to, slot, scratch, partial,
+                               part.suspect ? Granularity::kTask : Granularity::kWhole);
   if (bad != 0) failed->fetch_add(bad, std::memory_order_relaxed);
   return true;
 }
@@ -88,11 +89,11 @@ void* ScratchFor(const RunContext& context, const BatchPart& part, uint32_t slot
   return scratch;
 }
 
-int64_t RunTasks(const RunContext& context, BatchPart& part, int64_t begin, int64_t end,
-                 uint32_t slot, void* scratch, void* partial) {
+int64_t RunTasks(const RunContext& context, const BatchPart& part, int64_t begin, int64_t end,
+                 uint32_t slot, void* scratch, void* partial, Granularity granularity) {
   int64_t failed = 0;
   ForEachRun(part, begin, end, [&](int64_t b, int64_t e) {
-    if (!part.suspect) {
+    if (granularity == Granularity::kWhole) {
       LogStart(context, part, b, e, slot, StartLog::kNoTask);
       failed += CallKernel(context, part, b, e, scratch, partial);
       return;

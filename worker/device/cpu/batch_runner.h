@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "worker/device/cpu/buffers.h"
+#include "worker/device/buffers.h"
 #include "worker/device/cpu/crew.h"
 #include "worker/device/device.h"
 
@@ -24,7 +24,7 @@ inline constexpr double kSplitNanos = 20'000;
 // About what one call of a kernel shall do at least.
 inline constexpr double kChunkNanos = 10'000;
 // The most staging that one item may ask for; more is its own failure.
-inline constexpr int64_t kStagingBytesMax = int64_t{4} << 30;
+inline constexpr int64_t kItemStagingBytesMax = int64_t{4} << 30;
 
 // What a slot keeps from piece to piece.
 struct alignas(128) SlotMemory {
@@ -50,10 +50,11 @@ absl::Status RunHostStages(const RunContext& context);
 
 // ---- for the three ways ----
 
-// A run of tasks of one part on the calling thread, around the tasks to be skipped; returns how
-// many failed. `scratch` as the kernel asks.
-int64_t RunTasks(const RunContext& context, BatchPart& part, int64_t begin, int64_t end,
-                 uint32_t slot, void* scratch, void* partial);
+// A run of tasks of one part on the calling thread, around the tasks to be skipped, in one call of
+// the kernel or a call a task; returns how many failed. `scratch` as the kernel asks.
+enum class Granularity { kWhole, kTask };
+int64_t RunTasks(const RunContext& context, const BatchPart& part, int64_t begin, int64_t end,
+                 uint32_t slot, void* scratch, void* partial, Granularity granularity);
 // Calls f(begin, end) for the runs of tasks in [begin, end) (from the part's first task) between
 // those to be skipped.
 template <class F>

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/device/cpu/buffers.h"
+#include "worker/device/buffers.h"
 #include "worker/device/cpu/crew.h"
 #include "worker/device/device.h"
 

@@ -91,10 +91,16 @@ class Fold {
       no_memory_ = true;
       return;
     }
-    context_.batch->kernel->partial_init(part_.args, into);
     const int64_t begin = leaf * grain_;
-    failed_ += RunTasks(context_, part_, begin, std::min(begin + grain_, part_.tasks), slot,
-                        scratch, into);
+    const int64_t end = std::min(begin + grain_, part_.tasks);
+    if (part_.suspect) {
+      // Each task once by itself, so that a crash names it; its value is thrown away, since the
+      // sum of a leaf depends on how the leaf is called.
+      context_.batch->kernel->partial_init(part_.args, into);
+      RunTasks(context_, part_, begin, end, slot, scratch, into, Granularity::kTask);
+    }
+    context_.batch->kernel->partial_init(part_.args, into);
+    failed_ += RunTasks(context_, part_, begin, end, slot, scratch, into, Granularity::kWhole);
   }
 
   static size_t RoundUp(size_t bytes) {

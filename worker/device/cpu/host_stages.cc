@@ -22,8 +22,8 @@ int32_t RunItem(const RunContext& context, const BatchPart& part, int64_t at, ui
   if (const int32_t fault = kernel->measure(part.args, task, shape, &need); fault != TANDEM_OK) {
     return fault;
   }
-  if (need.in_bytes < 0 || need.out_bytes < 0 || need.in_bytes > kStagingBytesMax ||
-      need.out_bytes > kStagingBytesMax) {
+  if (need.in_bytes < 0 || need.out_bytes < 0 || need.in_bytes > kItemStagingBytesMax ||
+      need.out_bytes > kItemStagingBytesMax) {
     return TANDEM_FAULT_OUT_OF_MEMORY;
   }
   TandemStage stage = {memory.stage_in.Ensure(std::max<size_t>(need.in_bytes, 1)),

@@ -5,8 +5,8 @@
 // that is hit at random costs most in the translation of addresses.
 //
 // Thread-safety: an AlignedBuffer belongs to one thread at a time; a BufferPool to any.
-#ifndef TANDEM_WORKER_DEVICE_CPU_BUFFERS_H_
-#define TANDEM_WORKER_DEVICE_CPU_BUFFERS_H_
+#ifndef TANDEM_WORKER_DEVICE_BUFFERS_H_
+#define TANDEM_WORKER_DEVICE_BUFFERS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -54,4 +54,4 @@ class BufferPool {
 
 }  // namespace tandem::worker
 
-#endif  // TANDEM_WORKER_DEVICE_CPU_BUFFERS_H_
+#endif  // TANDEM_WORKER_DEVICE_BUFFERS_H_

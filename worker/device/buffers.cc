@@ -1,4 +1,4 @@
-#include "worker/device/cpu/buffers.h"
+#include "worker/device/buffers.h"
 
 #include <sys/mman.h>
 

@@ -1,0 +1,193 @@
+// Executor: from ready pieces to batches, and from batches to what is reported.
+#include <algorithm>
+#include <utility>
+
+#include "common/base/error.h"
+#include "common/base/strings.h"
+#include "worker/executor/executor.h"
+#include "worker/executor/failure_text.h"
+#include "worker/executor/run.h"
+
+namespace tandem::worker {
+namespace {
+
+// A lane runs one batch and has another behind it.
+constexpr uint32_t kBatchesALane = 2;
+// Less is not worth a second thread on any device that counts threads.
+constexpr double kOneThreadNanos = 20'000;
+
+}  // namespace
+
+void Executor::PieceSettled(Piece* piece, const absl::Status& status) {
+  if (piece->cancelled) return ErasePiece(piece);
+  if (!status.ok()) return FailPiece(piece, status, FailsEverywhere(status));
+  piece->ready_ns = NowNanos();
+  piece->state = Piece::State::kReady;
+  lanes_[piece->lane()].ready.push_back(piece);
+}
+
+bool Executor::LaneTakes(const LaneState& lane, double expected_ns) const {
+  if (lane.in_flight == 0) return true;
+  return lane.in_flight < kBatchesALane && (expected_ns <= 0 || expected_ns >= limits_.queue_ns);
+}
+
+void Executor::DispatchLane(uint32_t index) {
+  LaneState& lane = lanes_[index];
+  while (!lane.merges.empty() && lane.in_flight < kBatchesALane) {
+    Merge* merge = lane.merges.front();
+    lane.merges.pop_front();
+    RunMerge(merge);
+  }
+  while (!lane.ready.empty() && LaneTakes(lane, lane.ready.front()->expected_ns())) {
+    SubmitRun(index, GatherRun(index));
+  }
+}
+
+bool Executor::Joins(const Run& run, const Piece& piece) const {
+  const Piece& first = *run.pieces.front();
+  if (piece.job()->kernel() != first.job()->kernel() || piece.suspect() || first.suspect()) {
+    return false;
+  }
+  if (run.pieces.size() >= limits_.merge_pieces_max) return false;
+  // Where nothing is known, only what a task or so takes may be gathered blindly.
+  const double expected = piece.expected_ns();
+  if (expected <= 0 || run.batch.expected_ns <= 0) return piece.job() == first.job();
+  return run.batch.expected_ns + expected <= limits_.merge_ns;
+}
+
+std::unique_ptr<Executor::Run> Executor::GatherRun(uint32_t index) {
+  std::deque<Piece*>& ready = lanes_[index].ready;
+  auto run = std::make_unique<Run>();
+  run->lane = index;
+  const auto take = [&](Piece* piece) {
+    run->pieces.push_back(piece);
+    run->batch.expected_ns += piece->expected_ns();
+    run->tasks += static_cast<int64_t>(piece->tasks().size());
+  };
+  take(ready.front());
+  ready.pop_front();
+  std::deque<Piece*> rest;
+  for (Piece* piece : ready) {
+    if (Joins(*run, *piece)) {
+      take(piece);
+    } else {
+      rest.push_back(piece);
+    }
+  }
+  ready = std::move(rest);
+  return run;
+}
+
+void Executor::SubmitRun(uint32_t lane, std::unique_ptr<Run> run) {
+  bool before = false;
+  bool after = false;
+  bool known = true;
+  std::vector<Piece*> pieces;
+  for (Piece* piece : run->pieces) {
+    absl::Status status = piece->Allocate(&outputs_, resources_.pool);
+    if (status.ok()) status = Accumulate(piece);
+    if (!status.ok()) {
+      FailPiece(piece, status, false);
+      continue;
+    }
+    piece->state = Piece::State::kRunning;
+    before |= piece->needs_before();
+    after |= piece->needs_after();
+    known &= piece->job()->cost.measured() && !piece->suspect();
+    run->batch.parts.push_back(piece->Part());
+    pieces.push_back(piece);
+  }
+  run->pieces = std::move(pieces);
+  if (run->pieces.empty()) return;
+  Run* raw = run.release();  // RunDone takes it back.
+  Batch& batch = raw->batch;
+  batch.kernel = raw->pieces.front()->job()->kernel();
+  batch.may_run_here = known && !before && !after;
+  if (before) {
+    batch.before = [raw](HostCrew& crew) {
+      for (Piece* piece : raw->pieces) piece->Before(crew);
+    };
+  }
+  if (after) {
+    raw->after.resize(raw->pieces.size());
+    batch.after = [this, raw](HostCrew& crew) {
+      if (!raw->batch.status.ok()) return;
+      for (size_t i = 0; i < raw->pieces.size(); ++i) {
+        raw->after[i] = raw->pieces[i]->After(crew, raw->batch.parts[i].failed, &outputs_);
+      }
+    };
+  }
+  batch.done = [this, raw](Batch*) { completions_.Push([this, raw] { RunDone(raw); }); };
+  Count("batches", 1);
+  Count("parts", raw->pieces.size());
+  if (raw->pieces.size() > 1) Count("merged_parts", raw->pieces.size());
+  ++lanes_[lane].in_flight;
+  ++running_;
+  device_->Submit(lane, &batch);
+}
+
+void Executor::RunDone(Run* raw) {
+  const std::unique_ptr<Run> run(raw);
+  --running_;
+  --lanes_[run->lane].in_flight;
+  Learn(*run);
+  const Batch& batch = run->batch;
+  for (size_t i = 0; i < run->pieces.size(); ++i) {
+    Piece* piece = run->pieces[i];
+    const double share = batch.expected_ns > 0 ? piece->expected_ns() / batch.expected_ns
+                                               : 1.0 / static_cast<double>(run->pieces.size());
+    const auto busy =
+        static_cast<int64_t>(static_cast<double>(batch.busy_ns) * std::min(share, 1.0));
+    absl::Status status = batch.status;
+    if (status.ok() && !run->after.empty()) status = run->after[i];
+    if (!status.ok()) {
+      FailPiece(piece, status, false);
+    } else if (piece->collects()) {
+      CollectPiece(piece, batch.parts[i].failed, busy);
+    } else {
+      FinishPiece(piece, batch.parts[i].failed, busy);
+    }
+  }
+}
+
+void Executor::FinishPiece(Piece* piece, int64_t failed, int64_t busy_ns) {
+  executor::v1::PieceDone* done = reply_.add_done();
+  has_reply_ = true;
+  piece->Finish(failed, done);
+  done->set_busy_ns(static_cast<uint64_t>(busy_ns));
+  if (piece->job()->accumulates()) LeaveAccumulator(piece, done);
+  ErasePiece(piece);
+}
+
+// What the run cost is told to each job in it, and to jobs of the kernel still to come.
+void Executor::Learn(const Run& run) {
+  const Batch& batch = run.batch;
+  if (!batch.status.ok() || batch.busy_ns <= 0 || run.tasks == 0) return;
+  const DeviceProperties& device = device_->properties();
+  const double threads = batch.expected_ns > 0 && batch.expected_ns <= kOneThreadNanos
+                             ? 1
+                             : static_cast<double>(device.cores) / device.lanes;
+  const double cost = static_cast<double>(batch.busy_ns) * threads;
+  for (Piece* piece : run.pieces) {
+    Job* job = piece->job();
+    if (batch.expected_ns > 0) {
+      job->cost.Learn(cost / batch.expected_ns);
+    } else {
+      job->cost.Set(cost / static_cast<double>(run.tasks));
+    }
+    const double hinted = job->bound().ns_per_task;
+    if (hinted > 0) kernel_factor_[job->bound().kernel_identity] = job->cost.ns() / hinted;
+  }
+}
+
+void Executor::FailPiece(Piece* piece, const absl::Status& status, bool fatal) {
+  if (piece->accumulator != nullptr && piece->state == Piece::State::kRunning &&
+      piece->job()->accumulates()) {
+    // Part of it may be in the accumulator, beside pieces that were reported as done.
+    health_ = status;
+  }
+  SayJobError(piece->job()->id(), FailureText(status), fatal, piece->id());
+  ErasePiece(piece);
+}
+
+}  // namespace tandem::worker

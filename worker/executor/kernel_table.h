@@ -1,0 +1,54 @@
+// KernelTable: the kernels that an executor can run: the built-in ones and those of the libraries
+// it was told to load.
+//
+//   KernelTable table;
+//   RETURN_IF_ERROR(table.Add(tandem_builtin_kernels()));
+//   table.AddLibrary("/opt/kernels/wave.so");
+//   ASSIGN_OR_RETURN(const TandemKernelV1* kernel, table.Find("wave", hash));
+//
+// Identity is name and content hash. A library stays loaded until the process ends.
+// Thread-safety: immutable after it is filled.
+#ifndef TANDEM_WORKER_EXECUTOR_KERNEL_TABLE_H_
+#define TANDEM_WORKER_EXECUTOR_KERNEL_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/model/kernel_info.h"
+#include "kernels/sdk/include/tandem/abi.h"
+
+namespace tandem::worker {
+
+class KernelTable {
+ public:
+  // Errors: FAILED_PRECONDITION VERSION_SKEW for another major ABI; INVALID_ARGUMENT BAD_SIGNATURE
+  // or BAD_FILE for a kernel whose table makes no sense; ALREADY_EXISTS for an identity twice.
+  absl::Status Add(const TandemLibraryV1* library);
+  // dlopen()s a library. Errors: as Add, and INVALID_ARGUMENT BAD_FILE when it cannot be loaded.
+  absl::Status AddLibrary(const std::string& path);
+  // Every `*.so` of the folders in `path` (separated by ':') that is no `*.cuda.so`, in order of
+  // names. A library that is refused is logged and left out.
+  void AddFolders(std::string_view path);
+
+  // `hash` 0: any content, the first of that name. Errors: NOT_FOUND UNKNOWN_KERNEL,
+  // FAILED_PRECONDITION KERNEL_CHANGED (the name is there with another content).
+  absl::StatusOr<const TandemKernelV1*> Find(std::string_view name, uint64_t hash) const;
+  const std::vector<KernelInfo>& infos() const { return infos_; }
+
+ private:
+  std::map<std::pair<std::string, uint64_t>, const TandemKernelV1*> kernels_;
+  std::vector<KernelInfo> infos_;
+};
+
+// What a table says of a kernel, as plain data. Errors: INVALID_ARGUMENT BAD_SIGNATURE, BAD_FILE.
+absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel);
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_EXECUTOR_KERNEL_TABLE_H_

@@ -1,0 +1,121 @@
+// tandem-executor: drives the CPU of a server for one owner. Started by tandem-worker, never by
+// hand; what it is told stands in worker/ring/launch.h.
+//
+// Exit codes: 0 told to stop · 2 it was started wrongly · 70 it could not go on (the reason is on
+// stderr); its worker takes back what it held.
+#include <malloc.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+#include "worker/device/cpu/cpu_device.h"
+#include "worker/executor/executor.h"
+#include "worker/executor/page_log.h"
+#include "worker/executor/remote_source.h"
+#include "worker/executor/serve.h"
+#include "worker/ring/channel.h"
+#include "worker/ring/launch.h"
+
+namespace tandem::worker {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kSoftware = 70;
+constexpr uint64_t kCacheBytesDefault = uint64_t{16} << 30;
+constexpr size_t kIdleBufferBytes = size_t{1} << 30;
+// The largest that glibc takes; larger buffers are pooled (worker/device/buffers.h).
+constexpr int kMmapThreshold = 32 << 20;
+
+// Freed memory is kept: its pages would only be faulted in again by the next piece.
+void TuneAllocator() {
+  mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 16 << 20);
+}
+
+// It ends with its worker, also when that is killed.
+bool Orphaned(int64_t parent) { return parent > 0 && getppid() != static_cast<pid_t>(parent); }
+
+absl::Status BindToCores(const std::vector<uint32_t>& cores) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (const uint32_t core : cores) {
+    if (core < CPU_SETSIZE) CPU_SET(core, &mask);
+  }
+  if (sched_setaffinity(0, sizeof(mask), &mask) == 0) return absl::OkStatus();
+  return InvalidError(reason::kBadResources,
+                      StrCat("cannot run on cores ", FormatCpuList(cores),
+                             "; the worker's own cores have changed: start it again"));
+}
+
+absl::Status RunExecutor(const ExecutorLaunch& launch) {
+  RETURN_IF_ERROR(BindToCores(launch.cores));
+  ASSIGN_OR_RETURN(ChannelFds fds, ChannelFds::Parse(launch.channel));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Channel> channel, Channel::Open(std::move(fds)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<StagingFile> staging_file,
+                   StagingFile::Open(UniqueFd(launch.staging_fd)));
+  StagingAllocator staging(staging_file.get());
+  ASSIGN_OR_RETURN(const std::unique_ptr<StartPage> page, StartPage::Open(launch.start_page));
+  PageLog log(page.get());
+
+  ASSIGN_OR_RETURN(const std::vector<CoreGroup> groups,
+                   FindCoreGroups({.cores = 0, .groups = static_cast<int>(launch.groups)}));
+  if (page->slots() < CpuDevice::SlotsOf(groups)) {
+    return InvalidError(reason::kBadArgument,
+                        StrCat("the start page has ", page->slots(), " slots; ",
+                               CpuDevice::SlotsOf(groups), " threads need one each"));
+  }
+  KernelTable kernels;
+  RETURN_IF_ERROR(kernels.Add(tandem_builtin_kernels()));
+  kernels.AddFolders(launch.kernel_path);
+
+  BufferPool pool(kIdleBufferBytes);
+  JobResources resources;
+  resources.sources = RemoteSources(launch.owner);
+  resources.cache = std::make_shared<BlobCache>(
+      StrCat(launch.directory, "/cache"),
+      launch.cache_bytes_max == 0 ? kCacheBytesDefault : launch.cache_bytes_max);
+  resources.local_data = launch.local_data;
+  resources.pool = &pool;
+
+  CpuDevice device(groups, ReadMachineInfo(), &log);
+  Executor executor(&device, &staging, &kernels, std::move(resources),
+                    [&channel] { channel->WakeSelf(); });
+  return Serve(channel.get(), &executor, [&launch] { return Orphaned(launch.parent_pid); });
+}
+
+int Main(int argc, char** argv) {
+  TuneAllocator();
+  rpc::RouteGrpcLog();
+  signal(SIGINT, SIG_IGN);  // A terminal's Ctrl-C is for the worker, which then says shutdown.
+  signal(SIGPIPE, SIG_IGN);
+  absl::StatusOr<ExecutorLaunch> launch =
+      ParseLaunch(std::vector<std::string>(argv + 1, argv + argc));
+  if (!launch.ok()) {
+    std::fprintf(stderr, "tandem-executor: %s\n", std::string(launch.status().message()).c_str());
+    return kUsage;
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (Orphaned(launch->parent_pid)) return 0;  // The worker died before this was set.
+  const absl::Status status = RunExecutor(*launch);
+  if (status.ok() || absl::IsCancelled(status)) return 0;
+  TLOG(Error, "executor_ends", "owner", launch->owner, "why", ToStd(status.message()));
+  return kSoftware;
+}
+
+}  // namespace
+}  // namespace tandem::worker
+
+int main(int argc, char** argv) { return tandem::worker::Main(argc, argv); }

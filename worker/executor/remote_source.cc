@@ -1,0 +1,53 @@
+#include "worker/executor/remote_source.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/data/data_client.h"
+#include "common/data/host_id.h"
+#include "common/rpc/channel.h"
+
+namespace tandem::worker {
+namespace {
+
+class RemoteSource final : public OperandSource {
+ public:
+  RemoteSource(const std::string& address, std::string owner)
+      : client_(rpc::Connect(address, rpc::Traffic::kBulk), std::move(owner)), host_(HostId()) {}
+
+  absl::StatusOr<std::string> LocateBlob(const BlobLocator& blob) override {
+    return client_.LocateBlob(blob, host_);
+  }
+  absl::Status ReadBlob(const BlobLocator& blob, uint64_t offset, uint64_t length,
+                        char* to) override {
+    return client_.ReadBlobInto(blob, offset, absl::MakeSpan(to, length));
+  }
+  absl::Status ReadRegion(const Region& region, char* to) override {
+    return client_.ReadRegionInto(region, absl::MakeSpan(to, region.length));
+  }
+
+ private:
+  DataClient client_;
+  const std::string host_;
+};
+
+struct Known {
+  absl::Mutex mu;
+  std::map<std::string, std::shared_ptr<OperandSource>> sources ABSL_GUARDED_BY(mu);
+};
+
+}  // namespace
+
+OperandSources RemoteSources(std::string owner) {
+  auto known = std::make_shared<Known>();
+  return [known, owner = std::move(owner)](const std::string& address) {
+    absl::MutexLock lock(&known->mu);
+    std::shared_ptr<OperandSource>& source = known->sources[address];
+    if (source == nullptr) source = std::make_shared<RemoteSource>(address, owner);
+    return source;
+  };
+}
+
+}  // namespace tandem::worker

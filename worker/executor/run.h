@@ -1,0 +1,34 @@
+// Run: the pieces that go to the device in one batch.
+//
+// Thread-safety: as Piece. Ownership: points to its pieces.
+#ifndef TANDEM_WORKER_EXECUTOR_RUN_H_
+#define TANDEM_WORKER_EXECUTOR_RUN_H_
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "worker/device/device.h"
+#include "worker/executor/executor.h"
+#include "worker/executor/piece.h"
+
+namespace tandem::worker {
+
+struct Executor::Run {
+  Batch batch;
+  uint32_t lane = 0;
+  std::vector<Piece*> pieces;       // beside batch.parts
+  std::vector<absl::Status> after;  // what laying out each piece's outputs came to
+  int64_t tasks = 0;
+};
+
+inline int64_t NowNanos() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_EXECUTOR_RUN_H_
