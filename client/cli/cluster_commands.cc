@@ -1,0 +1,247 @@
+// `tandem worker …`, `tandem master …`, `tandem kernel …`, `tandem version`.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <memory>
+
+#include "client/cli/context.h"
+#include "client/cli/progress.h"
+#include "common/base/error.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view KindName(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kCpu:
+      return "cpu";
+    case DeviceKind::kGpu:
+      return "gpu";
+    case DeviceKind::kEmulated:
+      return "emulated";
+    case DeviceKind::kUnspecified:
+      break;
+  }
+  return "unknown";
+}
+
+// "2 cores" or "1 gpu"
+std::string DevicesText(const std::vector<DeviceInfo>& devices) {
+  std::string text;
+  for (const DeviceInfo& device : devices) {
+    StrAppend(&text, text.empty() ? "" : ", ",
+              device.kind == DeviceKind::kCpu ? StrCat("cpu ", device.cores)
+                                              : StrCat(KindName(device.kind), " ", device.model));
+  }
+  return text;
+}
+
+Json WorkerJson(const client::WorkerSummary& worker) {
+  Json devices = Json::array();
+  for (const DeviceInfo& device : worker.devices) {
+    devices.push_back({{"kind", KindName(device.kind)},
+                       {"model", device.model},
+                       {"uuid", device.uuid},
+                       {"cores", device.cores},
+                       {"groups", device.groups},
+                       {"memory_bytes", device.memory_bytes}});
+  }
+  Json rates = Json::array();
+  for (const KernelRate& rate : worker.rates) {
+    rates.push_back({{"kernel", rate.kernel},
+                     {"device", KindName(rate.device)},
+                     {"tasks_per_second", rate.tasks_per_second},
+                     {"fixed_seconds", rate.fixed_seconds}});
+  }
+  return {
+      {"id", worker.id.value()},           {"name", worker.name},       {"state", worker.state},
+      {"address", worker.address},         {"version", worker.version}, {"leases", worker.leases},
+      {"leaves_done", worker.leaves_done}, {"devices", devices},        {"rates", rates}};
+}
+
+absl::Status ListWorkers(Context* context) {
+  ASSIGN_OR_RETURN(client::Client * client, context->client());
+  ASSIGN_OR_RETURN(const auto workers, client->ListWorkers());
+  Table table("workers", {{"NAME"},
+                          {"STATE"},
+                          {"DEVICES"},
+                          {"LEASES"},
+                          {"LEAVES DONE"},
+                          {"ADDRESS", Column::kWide},
+                          {"VERSION", Column::kWide}});
+  for (const auto& worker : workers) {
+    table.Add({worker.name, worker.state, DevicesText(worker.devices), StrCat(worker.leases),
+               HumanCount(static_cast<double>(worker.leaves_done)), worker.address, worker.version},
+              WorkerJson(worker));
+  }
+  std::cout << table.Render(context->format());
+  return absl::OkStatus();
+}
+
+absl::Status ShowWorker(Context* context, const std::string& name) {
+  ASSIGN_OR_RETURN(client::Client * client, context->client());
+  ASSIGN_OR_RETURN(const auto workers, client->ListWorkers());
+  for (const auto& worker : workers) {
+    if (worker.name != name && StrCat(worker.id.value()) != name) continue;
+    if (context->json()) {
+      std::cout << RenderObject("worker", WorkerJson(worker));
+      return absl::OkStatus();
+    }
+    std::cout << "worker      " << worker.name << " (" << worker.id.value() << ")\nstate       "
+              << worker.state << "\naddress     " << worker.address << "\ndevices     "
+              << DevicesText(worker.devices) << "\nleases      " << worker.leases
+              << "\nleaves done " << worker.leaves_done << '\n';
+    for (const KernelRate& rate : worker.rates) {
+      std::cout << "rate        " << rate.kernel << " on " << KindName(rate.device) << ": "
+                << HumanCount(rate.tasks_per_second) << " tasks/s + "
+                << HumanDuration(absl::Seconds(rate.fixed_seconds)) << " a batch\n";
+    }
+    return absl::OkStatus();
+  }
+  return Error(absl::StatusCode::kNotFound, reason::kWorkerNotFound,
+               StrCat("no worker is named ", Quoted(name), "; `tandem worker ls` lists them"));
+}
+
+Json KernelJson(const KernelInfo& kernel) {
+  return {{"name", kernel.name},
+          {"identity", kernel.identity()},
+          {"signature", kernel.signature.ToString()},
+          {"class", OutputClassName(kernel.output_class)},
+          {"summary", kernel.summary},
+          {"split_axes", kernel.split_axes},
+          {"cost_ns", kernel.cost.ns_per_unit},
+          {"cost_units", kernel.cost.units},
+          {"failures", kernel.fault_reasons}};
+}
+
+absl::Status ListKernels(Context* context) {
+  ASSIGN_OR_RETURN(client::Client * client, context->client());
+  ASSIGN_OR_RETURN(const auto kernels, client->ListKernels());
+  Table table("kernels", {{"NAME"}, {"CLASS"}, {"SIGNATURE"}, {"IDENTITY", Column::kWide}});
+  for (const KernelInfo& kernel : kernels) {
+    table.Add({kernel.name, std::string(OutputClassName(kernel.output_class)),
+               kernel.signature.ToString(), kernel.identity()},
+              KernelJson(kernel));
+  }
+  std::cout << table.Render(context->format());
+  return absl::OkStatus();
+}
+
+absl::Status ShowKernel(Context* context, const std::string& name) {
+  ASSIGN_OR_RETURN(client::Client * client, context->client());
+  ASSIGN_OR_RETURN(const KernelInfo kernel, client->GetKernel(name));
+  if (context->json()) {
+    std::cout << RenderObject("kernel", KernelJson(kernel));
+    return absl::OkStatus();
+  }
+  std::cout << "kernel      " << kernel.identity() << "\nsignature   "
+            << kernel.signature.ToString() << "\nclass       "
+            << OutputClassName(kernel.output_class) << '\n';
+  if (!kernel.summary.empty()) std::cout << "summary     " << kernel.summary << '\n';
+  for (size_t axis = 0; axis < kernel.signature.axes().size(); ++axis) {
+    const absl::Status splittable = kernel.signature.CheckSplittable(static_cast<int>(axis));
+    std::cout << "axis " << kernel.signature.axes()[axis] << "      "
+              << (splittable.ok() ? "can be split" : std::string(splittable.message())) << '\n';
+  }
+  for (size_t code = 1; code < kernel.fault_reasons.size(); ++code) {
+    std::cout << "may fail    " << kernel.fault_reasons[code] << '\n';
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MasterStatus(Context* context) {
+  ASSIGN_OR_RETURN(client::Client * client, context->client());
+  ASSIGN_OR_RETURN(const auto master, client->GetMaster());
+  if (context->json()) {
+    std::cout << RenderObject("master", {{"version_of_master", master.version},
+                                         {"cluster_id", master.cluster_id},
+                                         {"epoch", master.epoch},
+                                         {"workers", master.workers},
+                                         {"jobs_running", master.jobs_running},
+                                         {"counters", master.counters}});
+    return absl::OkStatus();
+  }
+  std::cout << "master      " << context->address << ", version " << master.version
+            << "\ncluster     " << master.cluster_id << "\nepoch       " << master.epoch
+            << "\nworkers     " << master.workers << "\njobs        " << master.jobs_running
+            << " running\n";
+  for (const auto& [name, value] : master.counters) std::cout << name << ' ' << value << '\n';
+  return absl::OkStatus();
+}
+
+// Becomes a companion program, which lies beside this one.
+absl::Status Become(const std::string& program, const std::vector<std::string>& arguments) {
+  const std::string path = Context::BinaryDirectory() + "/" + program;
+  std::vector<char*> argv{const_cast<char*>(path.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execv(path.c_str(), argv.data());
+  return Error(absl::StatusCode::kNotFound, reason::kPathUnreadable,
+               StrCat("cannot start ", path, ": ", std::strerror(errno),
+                      "; install Tandem's programs into one directory"));
+}
+
+void AddStart(CLI::App* parent, Context* context, const std::string& program,
+              const std::string& examples) {
+  CLI::App* start = parent->add_subcommand(
+      "start",
+      StrCat("Start ", program, " in the foreground; flags are its own.\n\nExamples:\n", examples));
+  start->prefix_command();
+  start->set_help_flag();
+  start->callback([context, program, start] {
+    const absl::Status status = Become(program, start->remaining());
+    if (!status.ok()) context->Fail(status);
+  });
+}
+
+}  // namespace
+
+void AddClusterCommands(CLI::App* app, Context* context) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App* worker =
+      app->add_subcommand("worker", "Start and look at workers: a worker is one server.");
+  worker->require_subcommand(1);
+  AddStart(worker, context, "tandem-worker",
+           "  tandem worker start --master 10.0.0.1:7460 --dir /var/lib/tandem\n");
+  AddFormat(AddCommand(worker, context, "ls", "List workers.", "  tandem worker ls\n",
+                       [context] { return ListWorkers(context); }),
+            context);
+  CLI::App* show = AddCommand(
+      worker, context, "show", "Show a worker: devices, leases, measured rates.",
+      "  tandem worker show w1\n", [context, name] { return ShowWorker(context, *name); });
+  show->add_option("name", *name, "Its name or number")->required()->type_name("WORKER");
+  AddFormat(show, context);
+
+  CLI::App* master = app->add_subcommand("master", "Start and look at the master.");
+  master->require_subcommand(1);
+  AddStart(master, context, "tandem-master",
+           "  tandem master start --dir /var/lib/tandem --listen 127.0.0.1:7460\n");
+  AddFormat(AddCommand(master, context, "status", "Show the master: version, epoch, counters.",
+                       "  tandem master status\n", [context] { return MasterStatus(context); }),
+            context);
+
+  CLI::App* kernel = app->add_subcommand("kernel", "Look at kernels: what can be run.");
+  kernel->require_subcommand(1);
+  AddFormat(AddCommand(kernel, context, "ls", "List kernels.", "  tandem kernel ls\n",
+                       [context] { return ListKernels(context); }),
+            context);
+  CLI::App* show_kernel =
+      AddCommand(kernel, context, "show", "Show a kernel: signature, axes, how tasks fail.",
+                 "  tandem kernel show black_scholes\n",
+                 [context, name] { return ShowKernel(context, *name); });
+  show_kernel->add_option("name", *name, "Its name")->required()->type_name("KERNEL");
+  AddFormat(show_kernel, context);
+
+  AddCommand(app, context, "version", "Print the version.", "", [] {
+    std::cout << "tandem " << kVersion << '\n';
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tandem::cli

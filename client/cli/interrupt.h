@@ -1,0 +1,17 @@
+// Ctrl-C as a flag: a waiting command looks at it and detaches.
+//
+// Thread-safety: safe from any thread.
+#ifndef TANDEM_CLIENT_CLI_INTERRUPT_H_
+#define TANDEM_CLIENT_CLI_INTERRUPT_H_
+
+namespace tandem::cli {
+
+// From now on SIGINT and SIGTERM set a flag instead of ending the program; a second one ends it.
+void CatchInterrupts();
+bool Interrupted();
+// A descriptor that becomes readable with the first signal.
+int InterruptFd();
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_CLIENT_CLI_INTERRUPT_H_

@@ -1,0 +1,241 @@
+#include "client/cli/results.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "client/lib/npy.h"
+#include "common/base/error.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/model/scalar.h"
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status WriteError(const std::string& path, int error) {
+  return Error(
+      error == ENOSPC ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument,
+      error == ENOSPC ? reason::kDiskFull : reason::kPathUnreadable,
+      StrCat("cannot write ", Quoted(path), ": ", std::strerror(error),
+             "; the results stay with the job: fetch them with `tandem job results`"));
+}
+
+// A file that appears under its name only when it is whole. "-" is stdout.
+class OutFile {
+ public:
+  static absl::StatusOr<OutFile> Create(const std::string& path) {
+    OutFile file;
+    file.path_ = path;
+    if (path == "-") {
+      file.stream_ = stdout;
+      return file;
+    }
+    file.part_ = path + ".part";
+    file.stream_ = std::fopen(file.part_.c_str(), "wbe");
+    if (file.stream_ == nullptr) return WriteError(path, errno);
+    return file;
+  }
+  OutFile(OutFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        part_(std::move(other.part_)),
+        stream_(std::exchange(other.stream_, nullptr)) {}
+  OutFile& operator=(OutFile&&) = delete;
+  ~OutFile() {
+    if (stream_ == nullptr || stream_ == stdout) return;
+    std::fclose(stream_);
+    std::remove(part_.c_str());
+  }
+
+  absl::Status Write(std::string_view bytes) {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), stream_) != bytes.size())
+      return WriteError(path_, errno);
+    return absl::OkStatus();
+  }
+  absl::Status Close() {
+    if (stream_ == stdout)
+      return std::fflush(stdout) == 0 ? absl::OkStatus() : WriteError(path_, errno);
+    std::FILE* const stream = std::exchange(stream_, nullptr);
+    if (std::fclose(stream) != 0 || std::rename(part_.c_str(), path_.c_str()) != 0) {
+      const int error = errno;
+      std::remove(part_.c_str());
+      return WriteError(path_, error);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  OutFile() = default;
+  std::string path_, part_;
+  std::FILE* stream_ = nullptr;
+};
+
+const client::OutputInfo* Find(const std::vector<client::OutputInfo>& outputs,
+                               std::string_view name) {
+  for (const auto& output : outputs) {
+    if (output.name == name) return &output;
+  }
+  return nullptr;
+}
+
+// Names for the files of a ragged output: those of the inputs, with .png where PNG came out.
+class ItemNames {
+ public:
+  explicit ItemNames(const std::vector<std::string>& inputs) : inputs_(inputs) {}
+
+  std::string Name(uint64_t task, std::string_view bytes) {
+    const bool png = bytes.substr(0, 4) == "\x89PNG";
+    fs::path name = task < inputs_.size() ? fs::path(inputs_[task]).filename() : fs::path();
+    if (name.empty()) {
+      char digits[24];
+      std::snprintf(digits, sizeof digits, "%06llu", static_cast<unsigned long long>(task));
+      name = digits;
+    }
+    if (png) name.replace_extension(".png");
+    if (!used_.insert(name.string()).second) {  // a.jpg and a.png both became a.png
+      name = StrCat(name.stem().string(), ".", task, name.extension().string());
+      used_.insert(name.string());
+    }
+    return name.string();
+  }
+
+ private:
+  const std::vector<std::string>& inputs_;
+  std::set<std::string> used_;
+};
+
+absl::Status WriteItems(client::Client* client, const client::JobInfo& job, const OutTarget& target,
+                        const std::vector<std::string>& item_names) {
+  std::error_code failed;
+  fs::create_directories(target.path, failed);
+  if (failed) return WriteError(target.path, failed.value());
+  ItemNames names(item_names);
+  uint64_t next = 0;
+  std::vector<uint64_t> failures;
+  if (job.tasks_failed > 0) {
+    ASSIGN_OR_RETURN(const auto listed, client->Failures(job.id, job.tasks_failed));
+    for (const TaskFailure& failure : listed) failures.push_back(failure.task);
+  }
+  return client->ReadItems(
+      job.id, target.output, {}, [&](uint64_t task, std::string_view bytes) -> absl::Status {
+        while (next < failures.size() && failures[next] < task) ++next;
+        if (next < failures.size() && failures[next] == task) return absl::OkStatus();
+        ASSIGN_OR_RETURN(
+            OutFile file,
+            OutFile::Create((fs::path(target.path) / names.Name(task, bytes)).string()));
+        RETURN_IF_ERROR(file.Write(bytes));
+        return file.Close();
+      });
+}
+
+absl::Status WriteDense(client::Client* client, const client::JobInfo& job,
+                        const client::OutputInfo& output, const OutTarget& target) {
+  ASSIGN_OR_RETURN(OutFile file, OutFile::Create(target.path));
+  if (target.path.ends_with(".npy"))
+    RETURN_IF_ERROR(file.Write(client::MakeNpyHeader(output.tensor)));
+  client::TaskSelection all;
+  all.failed_as_zero = true;
+  RETURN_IF_ERROR(client->ReadOutput(job.id, output.name, all,
+                                     [&](std::string_view bytes) { return file.Write(bytes); }));
+  return file.Close();
+}
+
+}  // namespace
+
+absl::StatusOr<OutTarget> ParseOut(std::string_view text) {
+  const size_t equals = text.find('=');
+  const std::string_view path = equals == std::string_view::npos ? "" : text.substr(equals + 1);
+  if (equals == 0 || (path != "-" && (path.size() < 2 || path[0] != '@'))) {
+    return InvalidError(
+        reason::kBadArgument,
+        StrCat("--out ", Quoted(text), " is none of name=@file.npy, name=@directory/, name=-"));
+  }
+  OutTarget target;
+  target.output = std::string(text.substr(0, equals));
+  target.path = std::string(path == "-" ? path : path.substr(1));
+  std::error_code failed;
+  target.directory = target.path.ends_with('/') || fs::is_directory(target.path, failed);
+  return target;
+}
+
+absl::Status CheckTargets(const std::vector<OutTarget>& targets,
+                          const std::vector<client::OutputInfo>& outputs, bool force) {
+  for (const OutTarget& target : targets) {
+    const client::OutputInfo* output = Find(outputs, target.output);
+    if (output == nullptr) {
+      std::string names;
+      for (const auto& known : outputs) StrAppend(&names, names.empty() ? "" : ", ", known.name);
+      return Error(absl::StatusCode::kNotFound, reason::kOutputNotFound,
+                   StrCat("there is no output ", Quoted(target.output), "; there is ", names));
+    }
+    if (output->tensor.ragged() != target.directory) {
+      return InvalidError(
+          reason::kBadArgument,
+          output->tensor.ragged()
+              ? StrCat("output ", target.output, " is many items; give a directory: --out ",
+                       target.output, "=@", target.path, "/")
+              : StrCat("output ", target.output, " is one array; give a file: --out ",
+                       target.output, "=@", target.output, ".npy"));
+    }
+    std::error_code failed;
+    const bool taken = target.directory
+                           ? fs::exists(target.path, failed) && !fs::is_empty(target.path, failed)
+                           : target.path != "-" && fs::exists(target.path, failed);
+    if (taken && !force) {
+      return Error(absl::StatusCode::kAlreadyExists, reason::kBadArgument,
+                   StrCat(Quoted(target.path), " exists; choose another name or add --force"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
+                          const std::vector<OutTarget>& targets,
+                          const std::vector<std::string>& item_names) {
+  for (const OutTarget& target : targets) {
+    const client::OutputInfo* output = Find(job.outputs, target.output);
+    if (output == nullptr) continue;  // CheckTargets has said so
+    RETURN_IF_ERROR(output->tensor.ragged() ? WriteItems(client, job, target, item_names)
+                                            : WriteDense(client, job, *output, target));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> SmallOutputs(client::Client* client, const client::JobInfo& job,
+                                         const std::vector<OutTarget>& targets,
+                                         uint64_t elements_max) {
+  std::string text;
+  for (const client::OutputInfo& output : job.outputs) {
+    const bool is_target = std::any_of(targets.begin(), targets.end(),
+                                       [&](const OutTarget& t) { return t.output == output.name; });
+    const auto elements = output.tensor.Elements();
+    if (is_target || output.tensor.ragged() || !elements.ok() || *elements > elements_max) continue;
+    std::string bytes;
+    client::TaskSelection all;
+    all.failed_as_zero = true;
+    RETURN_IF_ERROR(client->ReadOutput(job.id, output.name, all, [&](std::string_view chunk) {
+      bytes += chunk;
+      return absl::OkStatus();
+    }));
+    const uint64_t size = DTypeSize(output.tensor.dtype);
+    StrAppend(&text, output.name, output.tensor.shape.empty() ? " = " : " = [");
+    for (uint64_t at = 0; at + size <= bytes.size(); at += size) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, bytes.data() + at, size);
+      StrAppend(&text, at == 0 ? "" : ", ", Scalar::FromBits(output.tensor.dtype, bits).ToString());
+    }
+    text += output.tensor.shape.empty() ? "\n" : "]\n";
+  }
+  return text;
+}
+
+}  // namespace tandem::cli

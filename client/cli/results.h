@@ -1,0 +1,48 @@
+// A job's outputs into files, directories, or onto stdout.
+//
+//   --out call=@call.npy       a dense output as .npy, or raw bytes under any other name
+//   --out edges=@edges/        a ragged output: a file an item in a directory
+//   --out count=-              raw bytes on stdout
+//
+// Small dense outputs that nobody asked a file for are printed as `name value`.
+// Thread-safety: one thread at a time.
+#ifndef TANDEM_CLIENT_CLI_RESULTS_H_
+#define TANDEM_CLIENT_CLI_RESULTS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/lib/client.h"
+
+namespace tandem::cli {
+
+struct OutTarget {
+  std::string output;
+  std::string path;  // "-": stdout
+  bool directory = false;
+};
+// "name=@path", "name=@dir/", "name=-".
+absl::StatusOr<OutTarget> ParseOut(std::string_view text);
+
+// That the targets can be written, before anything runs: known outputs (where `outputs` is given),
+// no existing file unless `force`, a directory that is empty or new.
+absl::Status CheckTargets(const std::vector<OutTarget>& targets,
+                          const std::vector<client::OutputInfo>& outputs, bool force);
+
+// Writes each target; a file appears under its name only when it is whole. `item_names` names the
+// files of ragged outputs (may be empty).
+absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
+                          const std::vector<OutTarget>& targets,
+                          const std::vector<std::string>& item_names);
+
+// "hits = 785398" for each dense output of at most `elements_max` elements that is no target.
+absl::StatusOr<std::string> SmallOutputs(client::Client* client, const client::JobInfo& job,
+                                         const std::vector<OutTarget>& targets,
+                                         uint64_t elements_max);
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_CLIENT_CLI_RESULTS_H_

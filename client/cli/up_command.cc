@@ -1,0 +1,248 @@
+// `tandem up`: a whole cluster on this machine, until Ctrl-C.
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <system_error>
+
+#include "absl/time/clock.h"
+#include "client/cli/child_process.h"
+#include "client/cli/context.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/interrupt.h"
+#include "common/base/error.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kStartPatience = absl::Seconds(20);
+constexpr absl::Duration kStopPatience = absl::Seconds(10);
+constexpr int kPollMilliseconds = 100;
+constexpr int kWorkersMax = 64;
+
+struct UpFlags {
+  int workers = 1;
+  std::string directory, ready_file, local_data = "auto";
+  int port = 7460;
+};
+
+// The cluster's directory: the user's, kept, or a fresh one that goes with this object.
+class Directory {
+ public:
+  static absl::StatusOr<Directory> Make(const std::string& asked) {
+    Directory directory;
+    std::error_code failed;
+    if (asked.empty()) {
+      std::string name = (fs::temp_directory_path(failed) / "tandem-XXXXXX").string();
+      if (mkdtemp(name.data()) == nullptr) failed = std::error_code(errno, std::generic_category());
+      directory.path_ = name;
+      directory.temporary_ = !failed;
+    } else {
+      directory.path_ = fs::absolute(asked, failed).string();
+      if (!failed) fs::create_directories(directory.path_, failed);
+    }
+    if (failed) {
+      return InvalidError(reason::kPathUnreadable,
+                          StrCat("cannot make the directory ", Quoted(directory.path_), ": ",
+                                 failed.message(), "; choose another with --dir"));
+    }
+    return directory;
+  }
+  Directory(Directory&& other) noexcept
+      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, false)) {}
+  Directory& operator=(Directory&&) = delete;
+  ~Directory() {
+    std::error_code ignored;
+    if (temporary_) fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+  bool temporary() const { return temporary_; }
+
+ private:
+  Directory() = default;
+  std::string path_;
+  bool temporary_ = false;
+};
+
+// This process's CPUs in `parts` lists ("0-3" as "0,1,2,3"), none empty: with fewer CPUs than parts
+// they are shared.
+std::vector<std::string> CpuShares(int parts) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  std::vector<std::string> shares(static_cast<size_t>(parts));
+  for (size_t part = 0; part < shares.size(); ++part) {
+    const size_t begin = part * cpus.size() / shares.size();
+    const size_t end = std::max(begin + 1, (part + 1) * cpus.size() / shares.size());
+    for (size_t i = begin; i < end; ++i) {
+      StrAppend(&shares[part], shares[part].empty() ? "" : ",", cpus[std::min(i, cpus.size() - 1)]);
+    }
+  }
+  return shares;
+}
+
+class LocalCluster {
+ public:
+  LocalCluster(Context* context, UpFlags flags, std::string directory)
+      : context_(context), flags_(std::move(flags)), directory_(std::move(directory)) {}
+
+  absl::Status Start() {
+    RETURN_IF_ERROR(StartMaster());
+    const std::vector<std::string> shares = CpuShares(flags_.workers);
+    for (int i = 0; i < flags_.workers; ++i) {
+      const std::string name = StrCat("w", i + 1);
+      ASSIGN_OR_RETURN(
+          ChildProcess worker,
+          ChildProcess::Start({Program("tandem-worker"), "--master", context_->address, "--dir",
+                               directory_ + "/" + name, "--name", name, "--cores",
+                               shares[static_cast<size_t>(i)], "--local-data", flags_.local_data}));
+      workers_.push_back(std::move(worker));
+    }
+    return AwaitWorkers();
+  }
+
+  // Until a signal comes or the master ends. A worker that ends is reported; the others go on.
+  absl::Status Watch() {
+    std::vector<bool> reported(workers_.size(), false);
+    while (!Interrupted()) {
+      pollfd interrupt{InterruptFd(), POLLIN, 0};
+      poll(&interrupt, 1, kPollMilliseconds);
+      if (const auto ended = master_->Poll(); ended.has_value() && !Interrupted()) {
+        return Error(absl::StatusCode::kUnavailable, reason::kMasterUnavailable,
+                     StrCat("the master has ended: ", *ended, "; its last lines above say why"));
+      }
+      for (size_t i = 0; i < workers_.size(); ++i) {
+        const auto ended = workers_[i].Poll();
+        if (!ended.has_value() || reported[i] || Interrupted()) continue;
+        reported[i] = true;
+        std::cerr << "tandem: worker w" << i + 1 << " has ended: " << *ended
+                  << "; the others go on\n";
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Stop() {
+    for (ChildProcess& worker : workers_) worker.Terminate();
+    for (ChildProcess& worker : workers_) worker.Wait(kStopPatience);
+    if (!master_.has_value()) return;
+    master_->Terminate();
+    master_->Wait(kStopPatience);
+  }
+
+ private:
+  static std::string Program(const std::string& name) {
+    return Context::BinaryDirectory() + "/" + name;
+  }
+
+  absl::Status StartMaster() {
+    const std::string port_file = directory_ + "/master.port";
+    std::error_code ignored;
+    fs::remove(port_file, ignored);
+    ASSIGN_OR_RETURN(
+        master_, ChildProcess::Start({Program("tandem-master"), "--dir", directory_ + "/master",
+                                      "--listen", StrCat("127.0.0.1:", flags_.port), "--port-file",
+                                      port_file, "--local-data", flags_.local_data}));
+    const absl::Time give_up = absl::Now() + kStartPatience;
+    for (int port = 0;; absl::SleepFor(absl::Milliseconds(5))) {
+      if (std::ifstream(port_file) >> port && port > 0) {
+        context_->address = StrCat("127.0.0.1:", port);
+        return absl::OkStatus();
+      }
+      if (const auto ended = master_->Poll(); ended.has_value()) {
+        return Error(
+            absl::StatusCode::kUnavailable, reason::kMasterUnavailable,
+            StrCat("the master did not start: ", *ended, "; its last lines above say why"));
+      }
+      if (Interrupted() || absl::Now() >= give_up) {
+        return Error(absl::StatusCode::kUnavailable, reason::kMasterUnavailable,
+                     "the master did not start in time");
+      }
+    }
+  }
+
+  absl::Status AwaitWorkers() {
+    ASSIGN_OR_RETURN(client::Client * client, context_->client());
+    const absl::Time give_up = absl::Now() + kStartPatience;
+    for (;; absl::SleepFor(absl::Milliseconds(10))) {
+      ASSIGN_OR_RETURN(const auto master, client->GetMaster());
+      if (static_cast<int>(master.workers) >= flags_.workers) return absl::OkStatus();
+      for (size_t i = 0; i < workers_.size(); ++i) {
+        if (const auto ended = workers_[i].Poll(); ended.has_value()) {
+          return Error(absl::StatusCode::kUnavailable, reason::kWorkerLost,
+                       StrCat("worker w", i + 1, " did not start: ", *ended,
+                              "; its last lines above say why"));
+        }
+      }
+      if (Interrupted() || absl::Now() >= give_up) {
+        return Error(absl::StatusCode::kUnavailable, reason::kWorkerLost,
+                     "the workers did not attach in time");
+      }
+    }
+  }
+
+  Context* const context_;
+  const UpFlags flags_;
+  const std::string directory_;
+  std::optional<ChildProcess> master_;
+  std::vector<ChildProcess> workers_;
+};
+
+absl::Status Up(Context* context, const UpFlags& flags) {
+  if (flags.workers < 0 || flags.workers > kWorkersMax) {
+    return InvalidError(reason::kBadArgument,
+                        StrCat("--workers ", flags.workers, " is not between 0 and ", kWorkersMax));
+  }
+  CatchInterrupts();
+  ASSIGN_OR_RETURN(const Directory directory, Directory::Make(flags.directory));
+  LocalCluster cluster(context, flags, directory.path());
+  absl::Status status = cluster.Start();
+  if (status.ok()) {
+    std::cout << "master    " << context->address << "\nworkers   " << flags.workers
+              << "\ndata      " << directory.path()
+              << (directory.temporary() ? " (removed at the end)" : "")
+              << "\ntry       tandem --address " << context->address
+              << " run monte_carlo_pi n=1000000000 seed=7\nCtrl-C ends it." << std::endl;
+    if (!flags.ready_file.empty()) std::ofstream(flags.ready_file) << context->address << std::endl;
+    status = cluster.Watch();
+  }
+  cluster.Stop();
+  return status;
+}
+
+}  // namespace
+
+void AddUpCommand(CLI::App* app, Context* context) {
+  const auto flags = std::make_shared<UpFlags>();
+  CLI::App* up =
+      AddCommand(app, context, "up", "Run a master and workers on this machine until Ctrl-C.",
+                 "  tandem up\n  tandem up --workers 2 --port 0 --dir ./cluster\n",
+                 [context, flags] { return Up(context, *flags); });
+  up->add_option("--workers", flags->workers, "How many; the cores are shared out among them");
+  up->add_option("--port", flags->port, "The master's port on 127.0.0.1; 0: any free one")
+      ->check(CLI::Range(0, 65535));
+  up->add_option("--dir", flags->directory,
+                 "Where it keeps its data (default: a temporary directory)")
+      ->type_name("DIR");
+  up->add_option("--local-data", flags->local_data,
+                 "auto: bytes on the same host are mapped; never: they go over gRPC")
+      ->check(CLI::IsMember({"auto", "never"}));
+  up->add_option("--ready-file", flags->ready_file,
+                 "Written with the address once everything is up")
+      ->type_name("FILE");
+}
+
+}  // namespace tandem::cli
