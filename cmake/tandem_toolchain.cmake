@@ -19,7 +19,7 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(tandem_warnings INTERFACE)
-target_compile_options(tandem_warnings INTERFACE -Wall -Wextra -Wno-unused-parameter -Wimplicit-fallthrough)
+target_compile_options(tandem_warnings INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wimplicit-fallthrough)
 if(TANDEM_WERROR)
   target_compile_options(tandem_warnings INTERFACE -Werror)
 endif()

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -25,20 +27,38 @@ constexpr char kExamples[] =
     "  tandem run kmer_count base=@genome.fa k=11 --out count=@count.npy\n"
     "  tandem job ls                                      what was run\n";
 
-// The subcommand nearest to a mistyped one, at the level where it was typed.
-std::string NearestCommand(const CLI::App& app, const std::vector<std::string>& words) {
+// A list of subcommands shows the first line of each one's description: examples are in its own
+// help.
+class BriefFormatter : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string all = command->get_description();
+    std::stringstream out;
+    CLI::detail::format_help(out, command->get_name(), all.substr(0, all.find('\n')),
+                             get_column_width());
+    return out.str();
+  }
+};
+
+// What to say of the first word that is no subcommand where one is expected; "" when there is none.
+std::string UnknownCommand(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* level = &app;
-  for (const std::string& word : words) {
-    if (word.empty() || word[0] == '-') break;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--address") ++i;  // and its value
+    if (word.empty() || word[0] == '-') continue;
     std::vector<std::string> names;
     const CLI::App* next = nullptr;
     for (const CLI::App* child : level->get_subcommands(nullptr)) {
       if (child->get_name() == word) next = child;
       names.push_back(child->get_name());
     }
+    if (names.empty()) return "";
     if (next == nullptr) {
       const std::vector<std::string_view> views(names.begin(), names.end());
-      return names.empty() ? "" : std::string(Nearest(word, views));
+      const std::string_view near = Nearest(word, views);
+      return StrCat(level->get_name(), " has no subcommand ", Quoted(word),
+                    near.empty() ? "" : StrCat("; did you mean ", near, "?"));
     }
     level = next;
   }
@@ -46,10 +66,9 @@ std::string NearestCommand(const CLI::App& app, const std::vector<std::string>& 
 }
 
 int UsageError(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
-  const std::string near = NearestCommand(app, std::vector<std::string>(argv + 1, argv + argc));
-  std::cerr << "tandem: " << error.what();
-  if (!near.empty()) std::cerr << "; did you mean " << near << "?";
-  std::cerr << "\nSee tandem --help.\n";
+  const std::string unknown = UnknownCommand(app, std::vector<std::string>(argv + 1, argv + argc));
+  std::cerr << "tandem: " << (unknown.empty() ? std::string(error.what()) : unknown)
+            << "\nSee tandem --help.\n";
   return kExitUsage;
 }
 
@@ -57,6 +76,7 @@ int Main(int argc, char** argv) {
   rpc::RouteGrpcLog();
   Context context;
   CLI::App app(kExamples, "tandem");
+  app.formatter(std::make_shared<BriefFormatter>());
   app.require_subcommand(1);
   app.set_version_flag("--version", kVersion);
   app.add_option("--address", context.address, "The master's address")

@@ -114,6 +114,24 @@ class LocalCluster {
     return AwaitWorkers();
   }
 
+  // Who runs where, for programs; it appears whole.
+  absl::Status WriteReadyFile() {
+    nlohmann::ordered_json workers = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      workers.push_back({{"name", StrCat("w", i + 1)}, {"pid", workers_[i].pid()}});
+    }
+    const std::string part = flags_.ready_file + ".part";
+    std::ofstream(part) << RenderObject("cluster", {{"address", context_->address},
+                                                    {"directory", directory_},
+                                                    {"master_pid", master_->pid()},
+                                                    {"workers", workers}});
+    std::error_code failed;
+    fs::rename(part, flags_.ready_file, failed);
+    if (!failed) return absl::OkStatus();
+    return InvalidError(reason::kPathUnreadable,
+                        StrCat("cannot write ", Quoted(flags_.ready_file), ": ", failed.message()));
+  }
+
   // Until a signal comes or the master ends. A worker that ends is reported; the others go on.
   absl::Status Watch() {
     std::vector<bool> reported(workers_.size(), false);
@@ -216,7 +234,11 @@ absl::Status Up(Context* context, const UpFlags& flags) {
               << (directory.temporary() ? " (removed at the end)" : "")
               << "\ntry       tandem --address " << context->address
               << " run monte_carlo_pi n=1000000000 seed=7\nCtrl-C ends it." << std::endl;
-    if (!flags.ready_file.empty()) std::ofstream(flags.ready_file) << context->address << std::endl;
+    if (!flags.ready_file.empty()) status = cluster.WriteReadyFile();
+    if (!status.ok()) {
+      cluster.Stop();
+      return status;
+    }
     status = cluster.Watch();
   }
   cluster.Stop();
@@ -240,8 +262,7 @@ void AddUpCommand(CLI::App* app, Context* context) {
   up->add_option("--local-data", flags->local_data,
                  "auto: bytes on the same host are mapped; never: they go over gRPC")
       ->check(CLI::IsMember({"auto", "never"}));
-  up->add_option("--ready-file", flags->ready_file,
-                 "Written with the address once everything is up")
+  up->add_option("--ready-file", flags->ready_file, "Written, as JSON, once everything is up")
       ->type_name("FILE");
 }
 

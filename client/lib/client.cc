@@ -80,8 +80,8 @@ class Client::Impl {
   // Calls `call(context)` and again after a while when no master answers; what it is called for
   // must be idempotent.
   template <class Call>
-  absl::Status Retry(Call call) {
-    const absl::Time give_up = absl::Now() + options_.patience;
+  absl::Status Retry(absl::Duration patience, Call call) {
+    const absl::Time give_up = absl::Now() + patience;
     for (absl::Duration backoff = kBackoffFirst;; backoff = std::min(backoff * 2, kBackoffMax)) {
       grpc::ClientContext context;
       rpc::SetOwner(&context, options_.owner);
@@ -98,8 +98,9 @@ class Client::Impl {
   absl::Status Call(Stub* stub,
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                     const Request& request, Response* response) {
-    return Retry(
-        [&](grpc::ClientContext* context) { return (stub->*method)(context, request, response); });
+    return Retry(options_.patience, [&](grpc::ClientContext* context) {
+      return (stub->*method)(context, request, response);
+    });
   }
 
   absl::Status Unavailable(const absl::Status& status) const {
@@ -110,6 +111,7 @@ class Client::Impl {
                "; start one with `tandem up`, or name it with --address or TANDEM_ADDRESS"));
   }
 
+  absl::Duration watch_patience() const { return options_.watch_patience; }
   void Prepare(grpc::ClientContext* context) const { rpc::SetOwner(context, options_.owner); }
 
   absl::StatusOr<uint64_t> UploadOne(const client::Upload& upload, uint64_t from,
@@ -334,29 +336,30 @@ absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const Job
     bool stopped = false;
     absl::Status unreadable = absl::OkStatus();
     // A watch has no deadline of its own; Retry's is replaced.
-    const absl::Status status = impl_->Retry([&](grpc::ClientContext* context) {
-      context->set_deadline(std::chrono::system_clock::time_point::max());
-      v1::WatchJobRequest request;
-      request.set_id(job.value());
-      request.set_after_sequence(last.sequence);
-      const auto reader = impl_->jobs->WatchJob(context, request);
-      v1::Job message;
-      bool any = false;
-      while (!stopped && unreadable.ok() && reader->Read(&message)) {
-        any = true;
-        auto info = FromWire(&message);
-        if (!info.ok()) {
-          unreadable = info.status();
-          break;
-        }
-        last = *std::move(info);
-        stopped = !on_change(last);
-      }
-      if (stopped || !unreadable.ok()) context->TryCancel();
-      const grpc::Status ended = reader->Finish();
-      // A watch that had begun starts over with fresh patience.
-      return any ? grpc::Status::OK : ended;
-    });
+    const absl::Status status =
+        impl_->Retry(impl_->watch_patience(), [&](grpc::ClientContext* context) {
+          context->set_deadline(std::chrono::system_clock::time_point::max());
+          v1::WatchJobRequest request;
+          request.set_id(job.value());
+          request.set_after_sequence(last.sequence);
+          const auto reader = impl_->jobs->WatchJob(context, request);
+          v1::Job message;
+          bool any = false;
+          while (!stopped && unreadable.ok() && reader->Read(&message)) {
+            any = true;
+            auto info = FromWire(&message);
+            if (!info.ok()) {
+              unreadable = info.status();
+              break;
+            }
+            last = *std::move(info);
+            stopped = !on_change(last);
+          }
+          if (stopped || !unreadable.ok()) context->TryCancel();
+          const grpc::Status ended = reader->Finish();
+          // A watch that had begun starts over with fresh patience.
+          return any ? grpc::Status::OK : ended;
+        });
     RETURN_IF_ERROR(unreadable);
     if (stopped || HasEnded(last.state)) return last;
     if (status.code() == absl::StatusCode::kAborted) continue;

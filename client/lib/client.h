@@ -11,7 +11,7 @@
 // Errors are those of the RPCs (docs/protocol.md), with their `reason` (common/base/error.h);
 // UNAVAILABLE (MASTER_UNAVAILABLE) when no master answers. Idempotent calls (all but none: submit
 // and cancel are, by request id) are retried on UNAVAILABLE with backoff until `Options::patience`
-// is over.
+// (watching: `watch_patience`) is over.
 //
 // Thread-safety: safe from any thread; calls block. Ownership: callbacks and sinks are used only
 // within the call that takes them.
@@ -43,8 +43,9 @@ namespace tandem::client {
 struct Options {
   std::string address = "127.0.0.1:7460";
   std::string owner;  // "": the user's name
-  // How long an unreachable master is tried again.
-  absl::Duration patience = absl::Seconds(10);
+  // How long an unreachable master is tried again; while waiting for a job, `watch_patience`.
+  absl::Duration patience = absl::Seconds(3);
+  absl::Duration watch_patience = absl::Seconds(60);
   // Of one call other than watching and reading.
   absl::Duration deadline = absl::Seconds(60);
 };
