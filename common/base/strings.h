@@ -31,6 +31,10 @@ inline absl::string_view ToAbsl(std::string_view s) {
 }
 inline std::string_view ToStd(absl::string_view s) { return std::string_view(s.data(), s.size()); }
 
+// "1h30m", "2d3h", "1.5s", "250ms", "unlimited": at most two units, and what ParseDuration reads.
+// (Not FormatDuration: a call could mean absl's.)
+std::string HumanDuration(absl::Duration duration);
+
 namespace internal {
 template <class T>
 concept HasToString = requires(const T& t) {
@@ -45,6 +49,8 @@ decltype(auto) Piece(const T& value) {
     return value ? "true" : "false";
   } else if constexpr (std::is_same_v<T, char>) {
     return std::string(1, value);
+  } else if constexpr (std::is_same_v<T, absl::Duration>) {
+    return HumanDuration(value);
   } else if constexpr (HasToString<T>) {
     return value.ToString();
   } else if constexpr (std::is_array_v<T>) {
@@ -55,8 +61,8 @@ decltype(auto) Piece(const T& value) {
 }
 }  // namespace internal
 
-// absl::StrCat that also takes std::string_view, strong ids and anything with ToString(). A bool
-// reads "true" or "false", a char is a character.
+// absl::StrCat that also takes std::string_view, durations, strong ids and anything with
+// ToString(), such as a Status. A bool reads "true" or "false", a char is a character.
 template <class... T>
 std::string StrCat(const T&... pieces) {
   return absl::StrCat(internal::Piece(pieces)...);
@@ -88,9 +94,6 @@ std::string HumanSize(uint64_t bytes);
 // "90s", "1h30m", "250ms", "1.5h", "2d", Slurm's "D-HH:MM:SS" and "HH:MM:SS"; "0". A bare number
 // or "MM:SS"/"HH:MM" is refused with both readings. Errors: INVALID_ARGUMENT.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
-// (Not FormatDuration: absl has that name.) "1h30m", "2d3h", "1.5s", "250ms", "unlimited": at most
-// two units, and what ParseDuration reads.
-std::string HumanDuration(absl::Duration duration);
 
 }  // namespace tandem
 

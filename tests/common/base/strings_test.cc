@@ -17,6 +17,7 @@ TEST(StrCatTest, TakesStdStringViewIdsAndWords) {
   const std::string_view view = "view";
   EXPECT_EQ(StrCat(view, " ", Id(7), " ", true, ' ', 2.5, " ", std::string("s")),
             "view 7 true 2.5 s");
+  EXPECT_EQ(StrCat(absl::Minutes(90), " ", absl::NotFoundError("gone")), "1h30m NOT_FOUND: gone");
   std::string text = "a";
   StrAppend(&text, view, 1);
   EXPECT_EQ(text, "aview1");
