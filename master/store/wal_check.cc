@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/container/flat_hash_set.h"
 #include "common/base/error.h"
 #include "common/base/strings.h"
 #include "master/store/log_codec.h"
@@ -66,8 +67,10 @@ Header ReadHeader(std::string_view bytes) {
 
 class Scan {
  public:
-  // `header_whole`: the frames go on from the header's checksum.
-  Scan(const Header& header, bool header_whole) : header_(header), bad_(!header_whole) {}
+  // `header_whole`: the frames go on from the header's checksum. Without salts, those of the first
+  // whole frame are taken.
+  Scan(const Header& header, bool header_whole)
+      : header_(header), salts_(header.salts), bad_(!header_whole) {}
 
   // Reads frame after frame. Returns the damage, or "".
   std::string Run(std::istream* file) {
@@ -88,28 +91,38 @@ class Scan {
 
  private:
   void Note(const std::string& frame, Sums before, uint64_t offset) {
-    // Frames with other salts are left from a former use of the file.
-    const bool ours = std::string_view(frame).substr(8, 8) == header_.salts;
+    const std::string_view salts = std::string_view(frame).substr(8, 8);
     const bool commits = BigEndian(frame.data() + 4) != 0;
     Sums sums = AddBytes(before, std::string_view(frame).substr(0, 8), header_.big_endian);
     sums = AddBytes(sums, std::string_view(frame).substr(kFrameHeaderBytes), header_.big_endian);
-    const bool whole = ours && sums == ReadSums(frame.data() + 16);
+    const bool page = BigEndian(frame.data()) != 0;  // Zeros have the right checksum, but no page.
+    const bool sums_right = page && sums == ReadSums(frame.data() + 16);
+    if (sums_right && salts_.empty()) salts_ = salts;
+    // Frames with other salts are left from a former use of the file.
+    const bool ours = salts == salts_;
+    const bool whole = ours && sums_right;
     if (!whole && !bad_) {
       bad_ = true;
       bad_offset_ = offset;
     }
+    if (!bad_ && commits) pages_.clear();
+    const bool again = whole && !pages_.insert(BigEndian(frame.data())).second;
     if (ours) torn_frames_ = commits && !bad_ ? 0 : torn_frames_ + 1;
     if (!bad_) return;
+    // A transaction writes a page once: the second time, one has ended between.
+    if (again && commits_after_ == 0) ++commits_after_;
     if (whole && commits_after_ > 0) ++frames_after_commit_;
     if (ours && commits) ++commits_after_;
   }
 
   const Header& header_;
+  std::string salts_;
   bool bad_;
   uint64_t bad_offset_ = 0;
-  uint64_t torn_frames_ = 0;          // After the last commit that SQLite will find.
-  uint64_t commits_after_ = 0;        // Commit frames from the damage on.
-  uint64_t frames_after_commit_ = 0;  // Whole frames after the first of those.
+  absl::flat_hash_set<uint32_t> pages_;  // Since the last commit that SQLite will find.
+  uint64_t torn_frames_ = 0;             // After the last commit that SQLite will find.
+  uint64_t commits_after_ = 0;           // Commit frames from the damage on.
+  uint64_t frames_after_commit_ = 0;     // Whole frames after the first of those.
 };
 
 }  // namespace
@@ -126,7 +139,7 @@ absl::StatusOr<uint64_t> CheckWal(const std::string& path) {
     // What our logs have; the salts stand in each frame as well.
     header.big_endian = false;
     header.page_bytes = kPageBytes;
-    header.salts = start.substr(kHeaderBytes + 8, 8);
+    header.salts.clear();
   }
   file.seekg(kHeaderBytes);
   Scan scan(header, whole);
