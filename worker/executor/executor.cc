@@ -170,7 +170,12 @@ void Executor::StartPiece(const executor::v1::RunPiece& run) {
 
 void Executor::StartMerge(executor::v1::MergePiece* message) {
   Job* job = FindJob(message->job());
-  if (job == nullptr || shutdown_ || merges_.contains(message->piece())) {
+  if (shutdown_) {
+    reply_.add_returned_pieces(message->piece());
+    has_reply_ = true;
+    return;
+  }
+  if (job == nullptr || merges_.contains(message->piece())) {
     executor::v1::MergeDone* done = reply_.add_merges();
     done->set_piece(message->piece());
     const auto broken = broken_.find(message->job());

@@ -116,6 +116,7 @@ class Executor {
   absl::Status Accumulate(Piece* piece);
   void LeaveAccumulator(Piece* piece, executor::v1::PieceDone* done);
   void Flush(uint64_t job);
+  void SayNothingGathered(uint64_t job);
   void Discard(uint64_t job);
   void Collect(std::shared_ptr<JobAccumulator> accumulator, Job* job);
   void CollectPiece(Piece* piece, int64_t failed, int64_t busy_ns);

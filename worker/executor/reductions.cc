@@ -40,12 +40,18 @@ void Executor::LeaveAccumulator(Piece* piece, executor::v1::PieceDone* done) {
   const auto closing = closing_.find(accumulator.get());
   if (closing == closing_.end() || accumulator->running > 0) return;
   closing_.erase(closing);
-  if (!accumulator->discarded) Collect(accumulator, piece->job());
+  Collect(accumulator, piece->job());
+}
+
+// Every flush is answered.
+void Executor::SayNothingGathered(uint64_t job) {
+  reply_.add_partials()->set_job(job);
+  has_reply_ = true;
 }
 
 void Executor::Flush(uint64_t id) {
   Job* job = FindJob(id);
-  if (job == nullptr || job->accumulator == nullptr) return;
+  if (job == nullptr || job->accumulator == nullptr) return SayNothingGathered(id);
   std::shared_ptr<JobAccumulator> accumulator = std::exchange(job->accumulator, nullptr);
   if (accumulator->running > 0) {
     closing_[accumulator.get()] = accumulator;
@@ -69,7 +75,7 @@ void Executor::Discard(uint64_t id) {
 }
 
 void Executor::Collect(std::shared_ptr<JobAccumulator> accumulator, Job* job) {
-  if (accumulator->pieces.empty()) return;
+  if (accumulator->pieces.empty() || accumulator->discarded) return SayNothingGathered(job->id());
   absl::StatusOr<PartialOutput> made = PartialOutput::Make(*job, accumulator->tasks, &outputs_,
                                                            resources_.pool, kPartialInlineBytesMax);
   if (!made.ok()) {
