@@ -1,0 +1,85 @@
+// EventQueue: what gRPC's threads have for the loop, and the eventfd that wakes it.
+//
+//   queue.Push(StreamClosed{…});            // any thread; a system call only when it was empty
+//   for (LoopEvent& event : queue.Take())   // the loop, after queue.fd() was readable
+//
+// Thread-safety: safe from any thread. Ownership: shared by the loop and the calls that outlive it.
+#ifndef TANDEM_WORKER_SERVER_EVENT_QUEUE_H_
+#define TANDEM_WORKER_SERVER_EVENT_QUEUE_H_
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/unique_fd.h"
+#include "common/data/region_pusher.h"
+#include "tandem/worker/v1/worker.pb.h"
+
+namespace tandem::worker {
+
+// Of the control stream; `stream` tells one attempt from another.
+struct StreamMessage {
+  uint64_t stream = 0;
+  std::unique_ptr<worker::v1::MasterMessage> message;
+};
+struct StreamClosed {
+  uint64_t stream = 0;
+  absl::Status status;
+};
+// Of the stream that pushes one owner's outputs.
+struct Pushed {
+  std::string owner;
+  uint64_t stream = 0;
+  std::vector<PushedPiece> pieces;
+};
+struct PushesBroken {
+  std::string owner;
+  uint64_t stream = 0;
+  absl::Status status;
+};
+using LoopEvent = std::variant<StreamMessage, StreamClosed, Pushed, PushesBroken>;
+
+class EventQueue {
+ public:
+  EventQueue() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  int fd() const { return fd_.get(); }
+
+  void Push(LoopEvent event) {
+    bool wake = false;
+    {
+      absl::MutexLock lock(&mu_);
+      wake = events_.empty();
+      events_.push_back(std::move(event));
+    }
+    if (!wake) return;
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(fd_.get(), &one, sizeof(one));
+  }
+
+  std::vector<LoopEvent> Take() {
+    absl::MutexLock lock(&mu_);
+    if (!events_.empty()) {
+      uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = ::read(fd_.get(), &count, sizeof(count));
+    }
+    return std::exchange(events_, {});
+  }
+
+ private:
+  UniqueFd fd_;
+  absl::Mutex mu_;
+  std::vector<LoopEvent> events_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_SERVER_EVENT_QUEUE_H_

@@ -1,0 +1,206 @@
+#include "worker/server/executor_fleet.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <variant>
+
+#include "common/base/log.h"
+#include "common/base/strings.h"
+
+namespace tandem::worker {
+namespace {
+
+// A start page has room for more threads than an executor has: two a core, and those around them.
+uint32_t SlotsFor(const ExecutorLaunch& launch) {
+  return static_cast<uint32_t>(2 * launch.cores.size()) + 64;
+}
+
+bool HasEnded(const ExecutorProcess& process) {
+  pollfd fd{process.exit_fd(), POLLIN, 0};
+  return ::poll(&fd, 1, 0) == 1;
+}
+
+}  // namespace
+
+void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* events) {
+  ExecutorLaunch launch = options_.launch;
+  launch.owner = effect.owner;
+  launch.directory = identity_->OwnerDirectory(effect.owner);
+  launch.start_page = identity_->StartPagePath(effect.executor);
+  launch.local_data = local_data_;
+  std::error_code error;
+  std::filesystem::create_directories(launch.directory, error);
+  auto process = ExecutorProcess::Start(options_.program, launch, SlotsFor(launch));
+  if (!process.ok()) {
+    TLOG(Error, "executor_not_started", "executor", effect.executor, "owner", effect.owner, "why",
+         ToStd(process.status().message()));
+    events->push_back(ExecutorLost{effect.executor, "not started", {}});
+    return;
+  }
+  TLOG(Info, "executor_started", "executor", effect.executor, "owner", effect.owner, "pid",
+       (*process)->pid());
+  staging_[effect.executor] = {effect.owner, (*process)->staging()};
+  Live& live = live_[effect.executor];
+  live.owner = effect.owner;
+  live.process = *std::move(process);
+  live.ready_by = clock_->Now() + options_.ready_max;
+}
+
+void ExecutorFleet::Apply(Effects* effects, const Setups& setups, std::vector<Event>* events) {
+  for (auto& effect : effects->to_executors) {
+    if (const auto* start = std::get_if<StartExecutor>(&effect)) {
+      Start(*start, events);
+      continue;
+    }
+    if (const auto* close = std::get_if<CloseStaging>(&effect)) {
+      staging_.erase(close->executor);
+      continue;
+    }
+    const ExecutorId id = std::visit([](const auto& e) { return e.executor; }, effect);
+    const auto found = live_.find(id);
+    if (found == live_.end() || found->second.broken) continue;
+    Live* live = &found->second;
+    const auto say = [&](const executor::v1::ToExecutor& message) { Say(id, live, message); };
+    std::visit(
+        [&](auto& e) {
+          using T = std::decay_t<decltype(e)>;
+          if constexpr (std::is_same_v<T, KillExecutor>) {
+            live->process->Kill();
+            live->broken = true;
+          } else if constexpr (std::is_same_v<T, SetupJob>) {
+            const auto setup = setups.find(e.job);
+            if (setup != setups.end()) live->outgoing.Add(e, setup->second, say);
+          } else if constexpr (std::is_same_v<T, ReleaseStaging>) {
+            live->outgoing.Add(e);
+          } else if constexpr (!std::is_same_v<T, StartExecutor> &&
+                               !std::is_same_v<T, CloseStaging>) {
+            live->outgoing.Add(std::move(e), say);
+          }
+        },
+        effect);
+  }
+  for (auto& [id, live] : live_) {
+    live.outgoing.Finish([&, id = id, to = &live](const executor::v1::ToExecutor& message) {
+      Say(id, to, message);
+    });
+  }
+}
+
+void ExecutorFleet::Say(ExecutorId id, Live* live, const executor::v1::ToExecutor& message) {
+  if (live->broken) return;
+  const absl::Status status = live->process->channel()->Send(message);
+  if (!status.ok()) Break(live, id, ToStd(status.message()));
+}
+
+void ExecutorFleet::Break(Live* live, ExecutorId id, std::string_view why) {
+  if (live->broken) return;
+  TLOG(Warning, "executor_killed", "executor", id, "owner", live->owner, "why", why);
+  live->broken = true;
+  live->process->Kill();
+}
+
+bool ExecutorFleet::Collect(std::vector<Event>* events) {
+  bool something = false;
+  const MonoTime now = clock_->Now();
+  for (auto it = live_.begin(); it != live_.end();) {
+    const ExecutorId id = it->first;
+    Live& live = it->second;
+    // Looked at first: what it said before its end is in the ring by now.
+    const bool ended = HasEnded(*live.process);
+    something |= Receive(id, &live, events);
+    if (!ended) {
+      if (!live.ready && now >= live.ready_by) Break(&live, id, "it did not get ready in time");
+      ++it;
+      continue;
+    }
+    End(id, &live, events);
+    it = live_.erase(it);
+    something = true;
+  }
+  return something;
+}
+
+bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* events) {
+  bool something = false;
+  while (!live->broken) {
+    const absl::StatusOr<bool> received = live->process->channel()->Receive(&incoming_);
+    if (!received.ok()) {
+      Break(live, id, ToStd(received.status().message()));
+      break;
+    }
+    if (!*received) break;
+    something = true;
+    if (incoming_.has_ready()) {
+      const tandem::v1::Device& device = incoming_.ready().device();
+      live->ready = true;
+      events->push_back(ExecutorReady{id, device.groups(), device.cores(),
+                                      static_cast<DeviceKind>(device.kind())});
+      ready_.push_back(std::move(*incoming_.mutable_ready()));
+    }
+    for (const auto& [name, count] : incoming_.counters()) counters_[name] += count;
+    const absl::Status status = ToEvents(id, *live->process->staging(), &incoming_, events);
+    if (!status.ok()) Break(live, id, ToStd(status.message()));
+  }
+  return something;
+}
+
+void ExecutorFleet::End(ExecutorId id, Live* live, std::vector<Event>* events) {
+  ExecutorLost lost{id, live->process->Reap(), {}};
+  for (const Started& started : live->process->Running()) {
+    lost.suspects.push_back({JobId(started.job),
+                             {started.first_leaf, started.leaf_count},
+                             started.task.has_value(),
+                             started.task.value_or(0)});
+  }
+  TLOG(Info, "executor_ended", "executor", id, "owner", live->owner, "how", lost.how, "suspects",
+       lost.suspects.size());
+  events->push_back(std::move(lost));
+}
+
+void ExecutorFleet::AddPollFds(std::vector<pollfd>* fds) const {
+  for (const auto& [id, live] : live_) {
+    fds->push_back({live.process->channel()->wake_fd(), POLLIN, 0});
+    fds->push_back({live.process->exit_fd(), POLLIN, 0});
+  }
+}
+
+bool ExecutorFleet::PrepareToSleep() {
+  bool may = true;
+  for (auto& [id, live] : live_) {
+    if (live.broken) continue;
+    const absl::StatusOr<bool> prepared = live.process->channel()->PrepareToSleep();
+    may = may && prepared.ok() && *prepared;
+  }
+  return may;
+}
+
+void ExecutorFleet::Awake() {
+  for (auto& [id, live] : live_) {
+    if (live.broken) {
+      live.process->channel()->AwakeOnly();
+      continue;
+    }
+    const absl::Status status = live.process->channel()->Awake();
+    if (!status.ok()) Break(&live, id, ToStd(status.message()));
+  }
+}
+
+MonoTime ExecutorFleet::next_deadline() const {
+  MonoTime next = MonoTime::InfiniteFuture();
+  for (const auto& [id, live] : live_) {
+    if (!live.ready && !live.broken) next = std::min(next, live.ready_by);
+  }
+  return next;
+}
+
+std::shared_ptr<StagingFile> ExecutorFleet::StagingOf(ExecutorId executor) const {
+  const auto found = staging_.find(executor);
+  return found == staging_.end() ? nullptr : found->second.staging;
+}
+
+const std::string& ExecutorFleet::OwnerOf(ExecutorId executor) const {
+  return staging_.at(executor).owner;
+}
+
+}  // namespace tandem::worker

@@ -1,0 +1,106 @@
+// ExecutorFleet: the live executors of a worker: starts them, carries the core's effects to them
+// and what they say back, and notices when they end.
+//
+//   fleet.Apply(&effects, setups, &events);     // events: what went wrong at once
+//   fleet.Collect(&events);                     // what they said, who has ended
+//   fleet.AddPollFds(&fds);                     // where to sleep, once PrepareToSleep() is true
+//
+// An executor that does not get ready in time, says something impossible or stops reading is
+// killed; that reaches the core as its loss, like any crash, with the suspects of its start page.
+//
+// Thread-safety: the loop's thread. Ownership: owns the processes; staging of a lost executor is
+// kept until the core closes it.
+#ifndef TANDEM_WORKER_SERVER_EXECUTOR_FLEET_H_
+#define TANDEM_WORKER_SERVER_EXECUTOR_FLEET_H_
+
+#include <poll.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "tandem/executor/v1/executor.pb.h"
+#include "worker/core/events.h"
+#include "worker/ring/launch.h"
+#include "worker/server/executor_process.h"
+#include "worker/server/identity.h"
+#include "worker/server/translate.h"
+
+namespace tandem::worker {
+
+struct FleetOptions {
+  std::string program;
+  ExecutorLaunch launch;  // what is the same for all: cores, groups, kernels, cache
+  absl::Duration ready_max = absl::Seconds(30);
+};
+
+class ExecutorFleet {
+ public:
+  using Setups = std::map<JobId, executor::v1::JobSetup>;
+
+  ExecutorFleet(FleetOptions options, const Identity* identity, Clock* clock)
+      : options_(std::move(options)), identity_(identity), clock_(clock) {}
+
+  // May executors map the master's files? For those started from now on.
+  void AllowLocalData(bool allow) { local_data_ = allow; }
+
+  void Apply(Effects* effects, const Setups& setups, std::vector<Event>* events);
+  // True: there was something.
+  bool Collect(std::vector<Event>* events);
+
+  void AddPollFds(std::vector<pollfd>* fds) const;
+  // True: none of them has anything to say.
+  bool PrepareToSleep();
+  void Awake();
+  MonoTime next_deadline() const;
+
+  // Bytes in an executor's staging, which may be lost, and what holds them. Null: not known.
+  std::shared_ptr<StagingFile> StagingOf(ExecutorId executor) const;
+  // Of an executor whose staging is known.
+  const std::string& OwnerOf(ExecutorId executor) const;
+
+  // What a Ready said, the newest last. Taken by the caller.
+  std::vector<executor::v1::Ready> TakeReady() { return std::exchange(ready_, {}); }
+  // Sums of what executors counted.
+  const std::map<std::string, uint64_t>& counters() const { return counters_; }
+  size_t size() const { return live_.size(); }
+
+ private:
+  struct Live {
+    std::string owner;
+    std::unique_ptr<ExecutorProcess> process;
+    MonoTime ready_by;
+    bool ready = false;
+    bool broken = false;  // killed; nothing more is read from it
+    ToExecutorBuilder outgoing;
+  };
+  struct Kept {
+    std::string owner;
+    std::shared_ptr<StagingFile> staging;
+  };
+
+  void Start(const StartExecutor& effect, std::vector<Event>* events);
+  void Break(Live* live, ExecutorId id, std::string_view why);
+  bool Receive(ExecutorId id, Live* live, std::vector<Event>* events);
+  void Say(ExecutorId id, Live* live, const executor::v1::ToExecutor& message);
+  // The process has ended.
+  void End(ExecutorId id, Live* live, std::vector<Event>* events);
+
+  const FleetOptions options_;
+  const Identity* const identity_;
+  Clock* const clock_;
+  bool local_data_ = false;
+  std::map<ExecutorId, Live> live_;
+  std::map<ExecutorId, Kept> staging_;
+  std::vector<executor::v1::Ready> ready_;
+  std::map<std::string, uint64_t> counters_;
+  executor::v1::FromExecutor incoming_;
+};
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_SERVER_EXECUTOR_FLEET_H_

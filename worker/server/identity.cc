@@ -1,0 +1,133 @@
+#include "worker/server/identity.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/error.h"
+#include "common/base/reason.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+
+namespace tandem::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kNameBytesMax = 64;
+
+absl::Status CheckName(std::string_view name) {
+  bool good = !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' && name[0] != '-';
+  for (const char c : name) {
+    good = good && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '.' || c == '_' || c == '-');
+  }
+  if (good) return absl::OkStatus();
+  return InvalidError(reason::kBadArgument,
+                      StrCat("a worker's name has 1 to ", kNameBytesMax,
+                             " letters, digits, '.', '_' or '-'; got ", Quoted(name)));
+}
+
+absl::StatusOr<uint64_t> Random() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+    return absl::ErrnoToStatus(errno, "no random number to be had");
+  }
+  return number == 0 ? 1 : number;
+}
+
+std::string HostName() {
+  char host[256] = {};
+  if (::gethostname(host, sizeof(host) - 1) != 0) return "worker";
+  std::string name;
+  for (const char* c = host; *c != '\0' && *c != '.' && name.size() < 40; ++c) {
+    const bool good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                      (*c >= '0' && *c <= '9') || (*c == '-' && !name.empty());
+    if (good) name += *c;
+  }
+  return name.empty() ? "worker" : name;
+}
+
+absl::StatusOr<UniqueFd> Lock(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, StrCat("cannot open ", path));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Error(absl::StatusCode::kFailedPrecondition, reason::kStoreLocked,
+                 StrCat(path,
+                        " is locked: another tandem-worker runs in this folder; give each "
+                        "worker its own --dir"));
+  }
+  return fd;
+}
+
+// The name is in place whole or not at all.
+absl::Status Remember(const std::string& path, const std::string& name) {
+  const std::string part = path + ".part";
+  {
+    std::ofstream out(part, std::ios::trunc);
+    out << name << '\n';
+    if (!out.flush()) return absl::ErrnoToStatus(errno, StrCat("cannot write ", part));
+  }
+  if (std::rename(part.c_str(), path.c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, StrCat("cannot write ", path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Identity> Identity::Claim(const std::string& directory, const std::string& wanted) {
+  Identity identity;
+  identity.directory_ = directory;
+  std::error_code error;
+  fs::create_directories(directory + "/start", error);
+  if (error) {
+    return Error(
+        absl::StatusCode::kFailedPrecondition, reason::kPathUnreadable,
+        StrCat("cannot make ", directory, ": ", error.message(), "; choose another --dir"));
+  }
+  ASSIGN_OR_RETURN(identity.lock_, Lock(directory + "/lock"));
+  ASSIGN_OR_RETURN(identity.incarnation_, Random());
+  const std::string path = directory + "/name";
+  std::string remembered;
+  std::getline(std::ifstream(path) >> std::ws, remembered);
+  identity.name_ = !wanted.empty() ? wanted : remembered;
+  if (identity.name_.empty()) {
+    char suffix[8];
+    std::snprintf(suffix, sizeof(suffix), "-%04x",
+                  static_cast<unsigned>(identity.incarnation_ & 0xffff));
+    identity.name_ = HostName() + suffix;
+  }
+  RETURN_IF_ERROR(CheckName(identity.name_));
+  if (identity.name_ != remembered) RETURN_IF_ERROR(Remember(path, identity.name_));
+  return identity;
+}
+
+std::string Identity::StartPagePath(uint64_t executor) const {
+  return StrCat(directory_, "/start/", executor);
+}
+
+std::string Identity::OwnerDirectory(const std::string& owner) const {
+  return StrCat(directory_, "/owners/", owner);
+}
+
+std::vector<Started> Identity::TakeLeftovers() const {
+  std::vector<Started> left;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory_ + "/start", error)) {
+    if (const auto page = StartPage::Open(entry.path().string()); page.ok()) {
+      const std::vector<Started> running = (*page)->Running();
+      left.insert(left.end(), running.begin(), running.end());
+    }
+    fs::remove(entry.path(), error);
+  }
+  return left;
+}
+
+}  // namespace tandem::worker

@@ -1,0 +1,150 @@
+#include "worker/server/options.h"
+
+#include <sched.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "common/base/error.h"
+#include "common/base/reason.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+#include "worker/ring/launch.h"
+
+namespace tandem::worker {
+namespace {
+
+constexpr int kUsage = 2;
+
+struct RawFlags {
+  WorkerOptions options;
+  std::string cores;
+  uint32_t cores_max = 0;
+  std::string local_data = "auto";
+  std::string on_master_lost = "finish";
+  std::string cache_size;
+};
+
+void AddFlags(CLI::App* app, RawFlags* raw) {
+  WorkerOptions& options = raw->options;
+  app->set_version_flag("--version", std::string("tandem-worker ") + TANDEM_VERSION);
+  app->add_option("--master", options.master, "The master's address")
+      ->envname("TANDEM_ADDRESS")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app->add_option("--dir", options.directory, "This worker's own folder; made when missing")
+      ->required()
+      ->type_name("DIR");
+  app->add_option("--name", options.name,
+                  "Its name in the cluster; default: the one its folder remembers, else a new one");
+  app->add_option("--cores", raw->cores,
+                  "The CPUs it may use, as taskset lists them (0-3,8); default: all it is allowed")
+      ->type_name("LIST");
+  app->add_option("--cores-max", raw->cores_max, "At most so many CPUs of those")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--cpu-groups", options.cpu_groups,
+                  "Core groups; default: one a NUMA node or last-level cache");
+  app->add_option("--max-leases", options.max_leases, "The most leases in flight that it takes")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20))
+      ->capture_default_str();
+  app->add_option("--local-data", raw->local_data,
+                  "auto: map the master's files when it runs on this host; never: stream them")
+      ->check(CLI::IsMember({"auto", "never"}))
+      ->capture_default_str();
+  app->add_option("--on-master-lost", raw->on_master_lost,
+                  "finish: go on with what it holds and report it later; kill: drop it when its "
+                  "leases are over")
+      ->check(CLI::IsMember({"finish", "kill"}))
+      ->capture_default_str();
+  app->add_option("--executor", options.executor, "Default: tandem-executor beside this program")
+      ->type_name("FILE");
+  app->add_option("--kernel-path", options.kernel_path,
+                  "Folders of kernel libraries, separated by ':'");
+  app->add_option("--cache-size", raw->cache_size, "Of one owner's operands on this server (16GiB)")
+      ->type_name("SIZE");
+}
+
+absl::Status Complete(RawFlags* raw) {
+  WorkerOptions& options = raw->options;
+  ASSIGN_OR_RETURN(const rpc::Address address, rpc::ParseAddress(options.master));
+  (void)address;
+  std::vector<uint32_t> wanted;
+  if (!raw->cores.empty()) {
+    ASSIGN_OR_RETURN(wanted, ParseCpuList(raw->cores));
+  }
+  ASSIGN_OR_RETURN(options.cores, ChooseCores(AllowedCores(), wanted, raw->cores_max));
+  if (options.cpu_groups > options.cores.size()) {
+    return InvalidError(reason::kBadResources,
+                        StrCat("--cpu-groups ", options.cpu_groups, " is more than the ",
+                               options.cores.size(), " cores there are"));
+  }
+  if (!raw->cache_size.empty()) {
+    ASSIGN_OR_RETURN(options.cache_bytes_max, ParseSize(raw->cache_size));
+  }
+  options.local_data = raw->local_data == "auto";
+  options.finish_when_master_lost = raw->on_master_lost == "finish";
+  if (options.executor.empty()) {
+    std::error_code error;
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+    options.executor = (self.parent_path() / "tandem-executor").string();
+  }
+  options.directory = std::filesystem::absolute(options.directory).lexically_normal().string();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::variant<WorkerOptions, int> ParseFlags(int argc, char** argv) {
+  CLI::App app(
+      "Runs the work of one server for a Tandem master: leases ranges of tasks, runs them on this "
+      "server's cores, reports what is done.\n\nExample:\n  tandem-worker --master "
+      "10.0.0.1:7460 --dir /var/lib/tandem-worker",
+      "tandem-worker");
+  RawFlags raw;
+  AddFlags(&app, &raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : kUsage;
+  }
+  if (const absl::Status status = Complete(&raw); !status.ok()) {
+    std::fprintf(stderr, "tandem-worker: %s\n", std::string(status.message()).c_str());
+    return kUsage;
+  }
+  return raw.options;
+}
+
+std::vector<uint32_t> AllowedCores() {
+  std::vector<uint32_t> cores;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof(mask), &mask) != 0) return cores;
+  for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &mask)) cores.push_back(cpu);
+  }
+  return cores;
+}
+
+absl::StatusOr<std::vector<uint32_t>> ChooseCores(const std::vector<uint32_t>& allowed,
+                                                  const std::vector<uint32_t>& wanted,
+                                                  uint32_t cores_max) {
+  std::vector<uint32_t> cores = wanted.empty() ? allowed : wanted;
+  for (const uint32_t cpu : cores) {
+    if (std::find(allowed.begin(), allowed.end(), cpu) == allowed.end()) {
+      return InvalidError(reason::kBadResources,
+                          StrCat("CPU ", cpu, " is not among those that this process may use (",
+                                 FormatCpuList(allowed), "); choose --cores from them"));
+    }
+  }
+  if (cores.empty()) {
+    return InvalidError(reason::kBadResources, "this process may use no CPU; see taskset -p");
+  }
+  if (cores_max > 0 && cores.size() > cores_max) cores.resize(cores_max);
+  return cores;
+}
+
+}  // namespace tandem::worker

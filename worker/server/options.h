@@ -1,0 +1,46 @@
+// What tandem-worker is told on its command line.
+//
+//   ASSIGN_OR_RETURN(WorkerOptions options, ParseFlags(argc, argv));
+//
+// Thread-safety: plain data; ParseFlags is called once, from main.
+#ifndef TANDEM_WORKER_SERVER_OPTIONS_H_
+#define TANDEM_WORKER_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace tandem::worker {
+
+struct WorkerOptions {
+  std::string name;       // "": what the folder remembers, or a new one
+  std::string directory;  // of this worker alone
+  std::string master = "127.0.0.1:7460";
+  std::vector<uint32_t> cores;  // never empty once parsed
+  uint32_t cpu_groups = 0;      // 0: one a NUMA node or last-level cache
+  uint64_t max_leases = 2048;
+  bool local_data = true;               // the master's files may be mapped, on its host
+  bool finish_when_master_lost = true;  // false: drop everything one lease TTL later
+  std::string executor;                 // the program; never empty once parsed
+  std::string kernel_path;
+  uint64_t cache_bytes_max = 0;  // 0: the executor's default
+};
+
+// The options, or the exit code of a program that has said what there was to say (help, an error).
+std::variant<WorkerOptions, int> ParseFlags(int argc, char** argv);
+
+// The CPUs that this process may use (affinity mask, so also a cpuset), cut to `wanted` when that
+// is not empty and to the first `cores_max` when that is not 0.
+// Errors: INVALID_ARGUMENT (BAD_RESOURCES) when none is left, or `wanted` names one that is not
+// allowed.
+absl::StatusOr<std::vector<uint32_t>> ChooseCores(const std::vector<uint32_t>& allowed,
+                                                  const std::vector<uint32_t>& wanted,
+                                                  uint32_t cores_max);
+std::vector<uint32_t> AllowedCores();
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_SERVER_OPTIONS_H_

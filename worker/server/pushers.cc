@@ -1,0 +1,54 @@
+#include "worker/server/pushers.h"
+
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+
+namespace tandem::worker {
+
+Pushers::Stream& Pushers::StreamOf(const std::string& owner) {
+  Stream& stream = streams_[owner];
+  if (stream.pusher != nullptr) return stream;
+  stream.number = ++last_stream_;
+  RegionPusher::Callbacks callbacks;
+  callbacks.on_pushed = [queue = queue_, owner,
+                         number = stream.number](std::vector<PushedPiece> pieces) {
+    queue->Push(tandem::worker::Pushed{owner, number, std::move(pieces)});
+  };
+  callbacks.on_broken = [queue = queue_, owner, number = stream.number](const absl::Status& why) {
+    queue->Push(PushesBroken{owner, number, why});
+  };
+  stream.pusher =
+      RegionPusher::Start(rpc::Connect(address_, rpc::Traffic::kBulk), owner, std::move(callbacks));
+  return stream;
+}
+
+void Pushers::Push(const std::string& owner, PushId push, std::string_view bytes,
+                   std::shared_ptr<const void> keep_alive) {
+  Stream& stream = StreamOf(owner);
+  stream.outstanding.insert(push);
+  bytes_pushed_ += bytes.size();
+  stream.pusher->Push(push, bytes, std::move(keep_alive));
+}
+
+void Pushers::Handle(tandem::worker::Pushed event, std::vector<Event>* events) {
+  const auto found = streams_.find(event.owner);
+  if (found == streams_.end() || found->second.number != event.stream) return;
+  for (PushedPiece& piece : event.pieces) {
+    if (found->second.outstanding.erase(piece.push_id) == 0) continue;
+    events->push_back(PushDone{piece.push_id, piece.region});
+  }
+}
+
+void Pushers::Handle(PushesBroken event, std::vector<Event>* events) {
+  const auto found = streams_.find(event.owner);
+  if (found == streams_.end() || found->second.number != event.stream) return;
+  TLOG(Warning, "pushes_broken", "owner", event.owner, "outstanding",
+       found->second.outstanding.size(), "why", ToStd(event.status.message()));
+  for (const PushId push : found->second.outstanding) events->push_back(PushFailed{push});
+  streams_.erase(found);
+}
+
+}  // namespace tandem::worker

@@ -1,0 +1,58 @@
+// Pushers: the streams that carry staged outputs into the master's segments, one an owner.
+//
+//   pushers.Push(owner, push, bytes, staging);
+//   pushers.Handle(event, &done, &failed);       // Pushed and PushesBroken from the queue
+//
+// When a stream breaks, every push on it has failed; the next one opens a new stream on a new
+// channel.
+//
+// Thread-safety: the loop's thread. Ownership: bytes are held by `keep_alive` until gRPC has done
+// with them.
+#ifndef TANDEM_WORKER_SERVER_PUSHERS_H_
+#define TANDEM_WORKER_SERVER_PUSHERS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/data/region_pusher.h"
+#include "worker/core/events.h"
+#include "worker/server/event_queue.h"
+
+namespace tandem::worker {
+
+class Pushers {
+ public:
+  Pushers(std::string address, std::shared_ptr<EventQueue> queue)
+      : address_(std::move(address)), queue_(std::move(queue)) {}
+
+  void Push(const std::string& owner, PushId push, std::string_view bytes,
+            std::shared_ptr<const void> keep_alive);
+  // Adds what the core is to hear.
+  void Handle(Pushed event, std::vector<Event>* events);
+  void Handle(PushesBroken event, std::vector<Event>* events);
+
+  uint64_t bytes_pushed() const { return bytes_pushed_; }
+
+ private:
+  struct Stream {
+    uint64_t number = 0;
+    std::unique_ptr<RegionPusher> pusher;
+    std::set<PushId> outstanding;
+  };
+  Stream& StreamOf(const std::string& owner);
+
+  const std::string address_;
+  const std::shared_ptr<EventQueue> queue_;
+  std::map<std::string, Stream> streams_;
+  uint64_t last_stream_ = 0;
+  uint64_t bytes_pushed_ = 0;
+};
+
+}  // namespace tandem::worker
+
+#endif  // TANDEM_WORKER_SERVER_PUSHERS_H_

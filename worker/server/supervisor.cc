@@ -1,0 +1,328 @@
+#include "worker/server/supervisor.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/reason.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/data/host_id.h"
+#include "common/rpc/owner.h"
+#include "common/wire/lease_messages.h"
+#include "common/wire/session.h"
+
+namespace tandem::worker {
+namespace {
+
+constexpr absl::Duration kGoodbyeMax = absl::Seconds(2);
+// The executor that is started only to be asked what it can.
+constexpr ExecutorId kProbe = 0;
+
+CoreOptions CoreOptionsOf(const WorkerOptions& options) {
+  CoreOptions core;
+  core.kill_when_master_lost = !options.finish_when_master_lost;
+  return core;
+}
+
+FleetOptions FleetOptionsOf(const WorkerOptions& options) {
+  FleetOptions fleet;
+  fleet.program = options.executor;
+  fleet.launch.cores = options.cores;
+  fleet.launch.groups = options.cpu_groups;
+  fleet.launch.kernel_path = options.kernel_path;
+  fleet.launch.cache_bytes_max = options.cache_bytes_max;
+  return fleet;
+}
+
+UniqueFd TakeOverSignals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGTERM);
+  ::sigaddset(&set, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void Wait(std::vector<pollfd>* fds, absl::Duration timeout) {
+  timespec time = absl::ToTimespec(std::max(timeout, absl::ZeroDuration()));
+  ::ppoll(fds->data(), fds->size(), timeout == absl::InfiniteDuration() ? nullptr : &time, nullptr);
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const WorkerOptions& options, Identity identity, Clock* clock)
+    : options_(options),
+      identity_(std::move(identity)),
+      clock_(clock),
+      queue_(std::make_shared<EventQueue>()),
+      signals_(TakeOverSignals()),
+      core_(CoreOptionsOf(options), identity_.incarnation()),
+      fleet_(FleetOptionsOf(options), &identity_, clock),
+      pushers_(options.master, queue_),
+      backoff_({}, identity_.incarnation()),
+      host_id_(HostId()) {}
+
+Supervisor::~Supervisor() = default;
+
+absl::Status Supervisor::Run() {
+  for (const Started& left : identity_.TakeLeftovers()) {
+    TLOG(Warning, "was_running_when_worker_ended", "job", left.job, "first_leaf", left.first_leaf,
+         "leaves", left.leaf_count);
+  }
+  RETURN_IF_ERROR(FindKernels());
+  TLOG(Info, "worker_starts", "name", identity_.name(), "master", options_.master, "cores",
+       FormatCpuList(options_.cores), "kernels", kernels_.size(), "directory",
+       identity_.directory());
+  Connect();
+  while (!done_) {
+    Collect();
+    if (!events_.empty() || clock_->Now() >= core_deadline_) {
+      StepCore();
+    } else {
+      Sleep();
+    }
+  }
+  Leave();
+  return result_;
+}
+
+// What a worker can do is what its executors say: one is started to be asked.
+absl::Status Supervisor::FindKernels() {
+  Effects effects;
+  effects.to_executors.push_back(StartExecutor{kProbe, rpc::LocalOwner()});
+  fleet_.Apply(&effects, setups_, &events_);
+  for (bool ready = false; !ready;) {
+    fleet_.Collect(&events_);
+    for (executor::v1::Ready& said : fleet_.TakeReady()) {
+      TakeReady(std::move(said), /*announce=*/false);
+      ready = true;
+    }
+    TakeSignals();
+    if (stops_ > 0) return absl::CancelledError("stopped while starting");
+    for (const Event& event : events_) {
+      if (const auto* lost = std::get_if<ExecutorLost>(&event); lost != nullptr && !ready) {
+        return Error(absl::StatusCode::kFailedPrecondition, reason::kExecutorLost,
+                     StrCat(options_.executor, " ended (", lost->how,
+                            ") before it was ready; start it by hand to see why, or name another "
+                            "with --executor"));
+      }
+    }
+    events_.clear();
+    if (!ready) Sleep();
+  }
+  Effects stop;
+  stop.to_executors.push_back(KillExecutor{kProbe});
+  fleet_.Apply(&stop, setups_, &events_);
+  while (fleet_.size() > 0) {
+    fleet_.Collect(&events_);
+    if (fleet_.size() > 0) Sleep();
+  }
+  Effects close;
+  close.to_executors.push_back(CloseStaging{kProbe});
+  fleet_.Apply(&close, setups_, &events_);
+  events_.clear();
+  return absl::OkStatus();
+}
+
+void Supervisor::TakeReady(executor::v1::Ready ready, bool announce) {
+  if (devices_.empty()) devices_.push_back(ready.device());
+  for (tandem::v1::Kernel& kernel : *ready.mutable_kernels()) {
+    if (!announced_.emplace(kernel.name(), kernel.content_hash()).second) continue;
+    if (announce) to_announce_.push_back(kernel);
+    kernels_.push_back(std::move(kernel));
+  }
+}
+
+void Supervisor::Collect() {
+  fleet_.Collect(&events_);
+  for (executor::v1::Ready& ready : fleet_.TakeReady()) {
+    TakeReady(std::move(ready), /*announce=*/true);
+  }
+  for (LoopEvent& event : queue_->Take()) {
+    std::visit([this](auto& e) { Handle(std::move(e)); }, event);
+  }
+  if (stream_ == nullptr && clock_->Now() >= connect_at_) Connect();
+}
+
+void Supervisor::StepCore() {
+  const MonoTime now = clock_->Now();
+  Effects effects;
+  std::vector<Event> events = std::exchange(events_, {});
+  for (Event& event : events) core_.Step(std::move(event), now, &effects);
+  core_.Settle(now, &effects);
+  core_deadline_ = effects.next_deadline;
+  Act(&effects);
+}
+
+void Supervisor::Act(Effects* effects) {
+  fleet_.Apply(effects, setups_, &events_);
+  if (effects->reconnect) {
+    TLOG(Error, "worker_paused_too_long", "name", identity_.name());
+    Disconnect(absl::CancelledError("this worker paused for longer than its leases live"));
+  }
+  if (effects->hello.has_value() && stream_ != nullptr) SayHello(*effects->hello);
+  worker::v1::WorkerMessage message;
+  for (const Report& report : effects->reports) wire::Encode(report, message.add_reports());
+  bool send = !effects->reports.empty();
+  if (effects->heartbeat) {
+    message.set_heartbeat(true);
+    AddCounters(&message);
+    send = true;
+  }
+  if (pulse_ != 0) {
+    message.set_pulse(std::exchange(pulse_, 0));
+    send = true;
+  }
+  if (welcomed_ && !to_announce_.empty()) {
+    for (tandem::v1::Kernel& kernel : to_announce_) *message.add_kernels() = std::move(kernel);
+    to_announce_.clear();
+    send = true;
+  }
+  if (send && stream_ != nullptr && welcomed_) stream_->Send(std::move(message));
+  for (const PushRegion& push : effects->pushes) {
+    const std::shared_ptr<StagingFile> staging = fleet_.StagingOf(push.executor);
+    const auto bytes = staging == nullptr ? absl::NotFoundError("the staging is closed")
+                                          : staging->Read(push.offset, push.length);
+    if (bytes.ok()) {
+      pushers_.Push(fleet_.OwnerOf(push.executor), push.push, *bytes, staging);
+    } else {
+      events_.push_back(PushFailed{push.push});
+    }
+  }
+  if (effects->leaving) done_ = true;
+}
+
+void Supervisor::SayHello(const SendHello& hello) {
+  worker::v1::WorkerMessage message;
+  worker::v1::Hello* said = message.mutable_hello();
+  said->set_name(identity_.name());
+  said->set_incarnation(identity_.incarnation());
+  said->set_version(TANDEM_VERSION);
+  said->set_protocol(wire::kProtocol);
+  said->set_max_epoch(hello.max_epoch);
+  for (const tandem::v1::Device& device : devices_) *said->add_devices() = device;
+  for (const tandem::v1::Kernel& kernel : kernels_) *said->add_kernels() = kernel;
+  to_announce_.clear();
+  for (const HeldLeaves& held : hello.held) wire::Encode(held, said->add_held());
+  said->set_host_id(host_id_);
+  said->set_max_leases(options_.max_leases);
+  stream_->Send(std::move(message));
+}
+
+void Supervisor::AddCounters(worker::v1::WorkerMessage* message) {
+  std::map<std::string, uint64_t> now = fleet_.counters();
+  const CoreCounters& core = core_.counters();
+  now["pieces"] = core.pieces;
+  now["leaves"] = core.leaves;
+  now["merges"] = core.merges;
+  now["flushes"] = core.flushes;
+  now["executors_started"] = core.executors_started;
+  now["executors_lost"] = core.executors_lost;
+  now["suspects"] = core.suspects;
+  now["leaves_returned"] = core.leaves_returned;
+  now["fences"] = core.fences;
+  now["bytes_pushed"] = pushers_.bytes_pushed();
+  for (const auto& [name, value] : now) {
+    uint64_t& told = counters_told_[name];
+    if (value > told) (*message->mutable_counters())[name] = value - told;
+    told = value;
+  }
+}
+
+void Supervisor::Connect() {
+  stream_ = ControlStream::Open(options_.master, ++last_stream_, queue_);
+  welcomed_ = false;
+  draining_ = false;
+  pulse_ = 0;
+  connect_at_ = MonoTime::InfiniteFuture();
+  events_.push_back(Connected{});
+}
+
+void Supervisor::Disconnect(const absl::Status& why) {
+  if (stream_ == nullptr) return;
+  const bool was_welcomed = std::exchange(welcomed_, false);
+  stream_ = nullptr;
+  const absl::Duration wait = backoff_.Next();
+  connect_at_ = clock_->Now() + wait;
+  if (was_welcomed) {
+    TLOG(Warning, "master_lost", "name", identity_.name(), "why", ToStd(why.message()));
+  } else {
+    TLOG(Debug, "master_not_reached", "name", identity_.name(), "why", ToStd(why.message()), "wait",
+         HumanDuration(wait));
+  }
+  events_.push_back(Disconnected{});
+}
+
+void Supervisor::Handle(StreamClosed event) {
+  if (stream_ == nullptr || event.stream != stream_->number()) return;
+  const std::string reason = ReasonOf(event.status);
+  if (reason == reason::kVersionSkew) {
+    result_ = event.status;
+    done_ = true;
+  } else if (!reason.empty()) {
+    TLOG(Warning, "attach_refused", "name", identity_.name(), "reason", reason, "why",
+         ToStd(event.status.message()));
+  }
+  Disconnect(event.status);
+}
+
+void Supervisor::Handle(StreamMessage event) {
+  if (stream_ == nullptr || event.stream != stream_->number()) return;
+  const absl::Status status = TakeMessage(event.message.get());
+  if (status.ok()) return;
+  TLOG(Error, "master_misunderstood", "name", identity_.name(), "why", ToStd(status.message()));
+  Disconnect(status);
+}
+
+void Supervisor::TakeSignals() {
+  signalfd_siginfo info = {};
+  while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+    ++stops_;
+    TLOG(Info, "worker_stops", "name", identity_.name(), "signal", info.ssi_signo, "asked", stops_);
+    if (stops_ == 1) events_.push_back(Shutdown{});
+    if (stops_ > 1) done_ = true;
+  }
+}
+
+void Supervisor::Sleep() {
+  const bool may_sleep = fleet_.PrepareToSleep();
+  if (may_sleep) {
+    std::vector<pollfd> fds = {{queue_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
+    fleet_.AddPollFds(&fds);
+    MonoTime deadline = std::min(core_deadline_, fleet_.next_deadline());
+    if (stream_ == nullptr) deadline = std::min(deadline, connect_at_);
+    Wait(&fds, deadline - clock_->Now());
+  }
+  fleet_.Awake();
+  TakeSignals();
+}
+
+// Says goodbye, where somebody listens, and waits a moment for the answer.
+void Supervisor::Leave() {
+  if (stream_ == nullptr || !welcomed_) return;
+  worker::v1::WorkerMessage message;
+  message.set_leaving(core_.attached());
+  AddCounters(&message);
+  stream_->Send(std::move(message));
+  stream_->Close();
+  const MonoTime until = clock_->Now() + kGoodbyeMax;
+  while (stream_ != nullptr && clock_->Now() < until) {
+    for (LoopEvent& event : queue_->Take()) {
+      if (std::holds_alternative<StreamClosed>(event)) stream_ = nullptr;
+    }
+    if (stream_ == nullptr) break;
+    std::vector<pollfd> fds = {{queue_->fd(), POLLIN, 0}};
+    Wait(&fds, until - clock_->Now());
+  }
+}
+
+}  // namespace tandem::worker
