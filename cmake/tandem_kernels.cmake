@@ -5,7 +5,8 @@
 # static library with `tandem_builtin_kernels`; with it a shared library whose single export is `tandem_library_v1`.
 # dir/name.h is relative to one of INCLUDES; it may hold several structs, in namespace TANDEM_KERNELS. SOURCES are compiled once,
 # ISA_SOURCES for each instruction set. A kernel's content hash covers name.h and the files name_*.{h,cc,cu} beside it
-# (name_ref.* excepted) and the SDK's version, whatever the compiler.
+# (name_ref.* excepted), the files that name.sources lists (relative to the project's root) and the SDK's version,
+# whatever the compiler.
 #
 # tandem_add_cuda_kernels(TARGET [SHARED] KERNELS … [SOURCES …] [INCLUDES …] [LIBRARIES …])
 #
@@ -42,6 +43,12 @@ function(tandem_kernel_hash path stem out)
   get_filename_component(dir ${path} DIRECTORY)
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/${stem}.h ${dir}/${stem}_*.h ${dir}/${stem}_*.cc ${dir}/${stem}_*.cu)
   list(FILTER sources EXCLUDE REGEX "_ref\\.(h|cc)$")
+  if(EXISTS ${dir}/${stem}.sources)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${dir}/${stem}.sources)
+    file(STRINGS ${dir}/${stem}.sources shared)
+    list(TRANSFORM shared PREPEND ${PROJECT_SOURCE_DIR}/)
+    list(APPEND sources ${shared})
+  endif()
   if(NOT TARGET tandem_hash_${stem})
     set(hash ${CMAKE_BINARY_DIR}/kernel_hashes/${stem}_hash.h)
     add_custom_command(
