@@ -1,7 +1,6 @@
 #include "master/store/committer.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -56,9 +55,8 @@ Committer::~Committer() {
   thread_.join();
 }
 
-absl::StatusOr<uint64_t> Committer::Commit(AppendBatch batch, std::vector<SegmentId> dirty,
-                                           std::vector<JobRow> history) {
-  Queued queued{std::move(batch), std::move(dirty), std::move(history), 0};
+absl::StatusOr<uint64_t> Committer::Commit(AppendBatch batch, std::vector<SegmentId> dirty) {
+  Queued queued{std::move(batch), std::move(dirty), 0};
   queued.bytes = BytesOf(queued.batch);
   absl::MutexLock lock(&mu_);
   RETURN_IF_ERROR(failed_);
@@ -81,6 +79,11 @@ bool Committer::HasRoomLocked() const {
   return queue_.size() < limits_.queued_batches_max && queued_bytes_ < limits_.queued_bytes_max;
 }
 
+void Committer::Project(uint64_t seq, std::vector<JobRow> rows) {
+  absl::MutexLock lock(&mu_);
+  history_.push_back({seq, std::move(rows)});
+}
+
 void Committer::SaveSnapshot(uint64_t seq, std::string bytes) {
   absl::MutexLock lock(&mu_);
   if (seq >= snapshot_.seq) snapshot_ = {seq, std::move(bytes)};
@@ -89,7 +92,8 @@ void Committer::SaveSnapshot(uint64_t seq, std::string bytes) {
 absl::Status Committer::Flush() {
   absl::MutexLock lock(&mu_);
   const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return !failed_.ok() || full_ || (idle_ && queue_.empty() && !SnapshotIsDue());
+    return !failed_.ok() || full_ ||
+           (idle_ && queue_.empty() && !HistoryIsDue() && !SnapshotIsDue());
   };
   mu_.Await(absl::Condition(&settled));
   if (failed_.ok() && full_) {
@@ -104,6 +108,10 @@ CommitterStats Committer::Stats() const {
   return stats_;
 }
 
+// Rows and a snapshot as of a batch that is not durable wait for it.
+bool Committer::HistoryIsDue() const {
+  return !history_.empty() && history_.front().seq <= durable_seq_;
+}
 bool Committer::SnapshotIsDue() const {
   return snapshot_.seq != 0 && snapshot_.seq <= durable_seq_;
 }
@@ -135,14 +143,35 @@ void Committer::Run() {
   }
 }
 
+// Takes over the rows of batches that are durable, the later of each job.
+void Committer::TakeHistory() {
+  std::vector<History> due;
+  {
+    absl::MutexLock lock(&mu_);
+    while (HistoryIsDue()) {
+      due.push_back(std::move(history_.front()));
+      history_.pop_front();
+    }
+  }
+  for (History& history : due) {
+    rows_seq_ = history.seq;
+    for (JobRow& row : history.rows) {
+      JobRow& pending = rows_[row.id];
+      if (!row.spec.has_value()) row.spec = std::move(pending.spec);
+      pending = std::move(row);
+    }
+  }
+}
+
 // Waits until there is something to do.
 Committer::Task Committer::NextTask() {
+  TakeHistory();
   if (untidy_ && store_->NeedsMaintenance()) return Task::kMaintain;
   const bool rows = !rows_.empty() && !rows_blocked_;
   if (rows && rows_.size() >= limits_.pending_rows_max) return Task::kRows;
   absl::MutexLock lock(&mu_);
   const auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return stopping_ || !queue_.empty() || SnapshotIsDue();
+    return stopping_ || !queue_.empty() || HistoryIsDue() || SnapshotIsDue();
   };
   if (!rows && !untidy_) {
     idle_ = true;
@@ -151,7 +180,7 @@ Committer::Task Committer::NextTask() {
   }
   if (!queue_.empty()) return Task::kCommit;
   if (SnapshotIsDue()) return Task::kSnapshot;
-  if (rows) return Task::kRows;
+  if (rows || HistoryIsDue()) return Task::kRows;
   if (stopping_) return Task::kStop;
   return Task::kTidyUp;
 }
@@ -164,7 +193,6 @@ Committer::Group Committer::TakeGroup() {
     group.bytes += first.bytes;
     group.batches.push_back(std::move(first.batch));
     group.dirty.insert(group.dirty.end(), first.dirty.begin(), first.dirty.end());
-    std::move(first.history.begin(), first.history.end(), std::back_inserter(group.history));
     queue_.pop_front();
   }
   queued_bytes_ -= group.bytes;
@@ -182,7 +210,7 @@ absl::Status Committer::CommitGroup() {
     // Only a disk without room is worth another try; what was not written keeps its place.
     if (!IsDiskFull(status) || !WaitForRoom(status)) return status;
   }
-  GroupIsDurable(std::move(group));
+  GroupIsDurable(group);
   return absl::OkStatus();
 }
 
@@ -204,7 +232,7 @@ absl::Status Committer::SyncAndAppend(const Group& group) {
   return absl::OkStatus();
 }
 
-void Committer::GroupIsDurable(Group group) {
+void Committer::GroupIsDurable(const Group& group) {
   {
     absl::MutexLock lock(&mu_);
     durable_seq_ = group.last_seq;
@@ -214,12 +242,6 @@ void Committer::GroupIsDurable(Group group) {
     stats_.bytes += group.bytes;
   }
   callback_(absl::OkStatus(), group.last_seq);
-  for (JobRow& row : group.history) {
-    JobRow& pending = rows_[row.id];
-    if (!row.spec.has_value()) row.spec = std::move(pending.spec);
-    pending = std::move(row);
-  }
-  rows_seq_ = group.last_seq;
   rows_blocked_ = false;
   untidy_ = true;
 }
@@ -227,9 +249,11 @@ void Committer::GroupIsDurable(Group group) {
 // Neither a snapshot nor history nor housekeeping is worth holding up commits for, so a full disk
 // puts them off; any other error is final.
 absl::Status Committer::WriteRows() {
+  TakeHistory();
   std::vector<JobRow> rows;
   rows.reserve(rows_.size());
   for (auto& [id, row] : rows_) rows.push_back(std::move(row));
+  if (rows.empty()) return absl::OkStatus();
   const absl::Status status = store_->Project(rows_seq_, rows);
   if (IsDiskFull(status)) {
     for (JobRow& row : rows) rows_[row.id] = std::move(row);
@@ -247,10 +271,8 @@ absl::Status Committer::WriteSnapshot() {
     std::swap(snapshot, snapshot_);
   }
   // The log that a snapshot drops is what history could be written from again.
-  if (!rows_.empty()) {
-    RETURN_IF_ERROR(WriteRows());
-    if (rows_blocked_) return absl::OkStatus();
-  }
+  RETURN_IF_ERROR(WriteRows());
+  if (rows_blocked_) return absl::OkStatus();
   const absl::Status status = store_->SaveSnapshot(epoch_, snapshot.seq, snapshot.bytes);
   if (!IsDiskFull(status)) return status;
   TLOG(Warning, "snapshot_left_out", "seq", snapshot.seq, "reason", ToStd(status.message()));

@@ -3,7 +3,7 @@
 //   Committer committer(store, epoch, syncer, limits, [&](const absl::Status& s, uint64_t seq) {
 //     loop.Post(…);
 //   });
-//   ASSIGN_OR_RETURN(uint64_t seq, committer.Commit(std::move(batch), dirty_segments, job_rows));
+//   ASSIGN_OR_RETURN(uint64_t seq, committer.Commit(std::move(batch), dirty_segments));
 //   // …hold what depends on the batch until the callback has said OK for a number >= seq.
 //
 // Group commit without a timer: the thread takes everything that is queued, syncs the segments that
@@ -94,15 +94,15 @@ class Committer {
   Committer& operator=(const Committer&) = delete;
 
   // Queues a batch and returns its number. `dirty`: segments that its output rows name and that may
-  // not be synced yet. `history`: what history says of some jobs from this batch on; written some
-  // time after it, and of two rows of one job perhaps only the later. Errors: RESOURCE_EXHAUSTED
-  // (OVERLOADED) when the queue is full, or the error that stopped the committer; nothing was
-  // queued.
-  absl::StatusOr<uint64_t> Commit(AppendBatch batch, std::vector<SegmentId> dirty,
-                                  std::vector<JobRow> history = {});
+  // not be synced yet. Errors: RESOURCE_EXHAUSTED (OVERLOADED) when the queue is full, or the error
+  // that stopped the committer; nothing was queued.
+  absl::StatusOr<uint64_t> Commit(AppendBatch batch, std::vector<SegmentId> dirty);
   // Whether Commit would take one more batch now. Only a call of Commit can make it false.
   bool HasRoom() const;
 
+  // What history says of some jobs as of batch `seq`: written some time after that batch is
+  // durable; of two rows of one job perhaps only the later. REQUIRES: seq never goes down.
+  void Project(uint64_t seq, std::vector<JobRow> rows);
   // A snapshot of the state after batch `seq`: saved when that batch is durable. One that a later
   // call overtakes, or for which there is no room, is left out.
   void SaveSnapshot(uint64_t seq, std::string bytes);
@@ -117,14 +117,16 @@ class Committer {
   struct Queued {
     AppendBatch batch;
     std::vector<SegmentId> dirty;
-    std::vector<JobRow> history;
     uint64_t bytes = 0;
+  };
+  struct History {
+    uint64_t seq = 0;
+    std::vector<JobRow> rows;
   };
   // What is committed together.
   struct Group {
     std::vector<AppendBatch> batches;
     std::vector<SegmentId> dirty;
-    std::vector<JobRow> history;
     uint64_t bytes = 0;
     uint64_t last_seq = 0;
   };
@@ -134,11 +136,13 @@ class Committer {
   void Run();
   Task NextTask();
   bool HasRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HistoryIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool SnapshotIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeHistory();
   Group TakeGroup();
   absl::Status CommitGroup();
   absl::Status SyncAndAppend(const Group& group);
-  void GroupIsDurable(Group group);
+  void GroupIsDurable(const Group& group);
   absl::Status WriteSnapshot();
   absl::Status WriteRows();
   absl::Status Maintain();
@@ -163,6 +167,7 @@ class Committer {
   uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t next_seq_ ABSL_GUARDED_BY(mu_) = 1;
   uint64_t durable_seq_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<History> history_ ABSL_GUARDED_BY(mu_);
   Snapshot snapshot_ ABSL_GUARDED_BY(mu_);  // seq 0: none
   bool idle_ ABSL_GUARDED_BY(mu_) = false;
   bool full_ ABSL_GUARDED_BY(mu_) = false;

@@ -100,8 +100,9 @@ class CommitterTest : public ::testing::Test {
   }
   uint64_t Commit(const std::string& payload, std::vector<SegmentId> dirty = {},
                   std::vector<JobRow> history = {}) {
-    const auto seq = committer_->Commit(Records({payload}), std::move(dirty), std::move(history));
+    const auto seq = committer_->Commit(Records({payload}), std::move(dirty));
     EXPECT_TRUE(seq.ok()) << seq.status();
+    if (!history.empty()) committer_->Project(seq.value_or(0), std::move(history));
     return seq.value_or(0);
   }
   static JobRow Job(uint64_t id, uint64_t done) {

@@ -16,6 +16,7 @@ std::atomic<uint64_t> syncs{0};
 int Code(FaultVfs::Fault fault, int input_output) {
   switch (fault) {
     case FaultVfs::Fault::kNone:
+    case FaultVfs::Fault::kSkip:
       return SQLITE_OK;
     case FaultVfs::Fault::kDiskFull:
       return SQLITE_FULL;
@@ -46,6 +47,7 @@ int Write(sqlite3_file* file, const void* bytes, int size, sqlite3_int64 offset)
 
 int Sync(sqlite3_file* file, int flags) {
   ++syncs;
+  if (sync_fault == FaultVfs::Fault::kSkip) return SQLITE_OK;
   const int code = Code(sync_fault, SQLITE_IOERR_FSYNC);
   return code != SQLITE_OK ? code : Real(file)->xSync(file, flags);
 }

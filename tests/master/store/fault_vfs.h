@@ -12,7 +12,8 @@ namespace tandem::master {
 
 class FaultVfs {
  public:
-  enum class Fault { kNone, kDiskFull, kInputOutput };
+  // kSkip: says OK and does nothing.
+  enum class Fault { kNone, kDiskFull, kInputOutput, kSkip };
   struct Faults {
     Fault write = Fault::kNone;
     Fault sync = Fault::kNone;

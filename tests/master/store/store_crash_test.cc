@@ -50,8 +50,9 @@ SqliteStoreOptions OptionsFor(const std::string& directory) {
     JobRow row;
     row.id = JobId(1);
     row.done = expected * 10;
-    const auto seq = committer.Commit(std::move(batch), {SegmentId(1)}, {row});
+    const auto seq = committer.Commit(std::move(batch), {SegmentId(1)});
     if (!seq.ok() || *seq != expected) _exit(13);
+    committer.Project(*seq, {row});
     if (i % 5 == 4) committer.SaveSnapshot(*seq - 1, "snapshot " + std::to_string(*seq - 1));
     if (!committer.Flush().ok()) _exit(14);
     if (i == 200) _exit(15);
@@ -86,7 +87,7 @@ class StoreCrash : public ::testing::TestWithParam<const char*> {};
 TEST_P(StoreCrash, NothingThatWasAnsweredIsLost) {
   ScratchDirectory directory;
   uint64_t answered = 0;
-  for (const int passes : {0, 1, 3, 12}) {
+  for (const int passes : {0, 3, 12}) {
     const std::string failpoint =
         std::string(GetParam()) + "=" + std::to_string(passes) + "*off->crash";
     answered = std::max(answered, RunUntilKilled(directory.path(), failpoint));
