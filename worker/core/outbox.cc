@@ -108,7 +108,7 @@ void Outbox::Forget(ExecutorId executor, Effects* effects) {
 void Outbox::StartPush(ItemId id, size_t index, Effects* effects) {
   Staged& staged = items_[id].staged[index];
   staged.push = ++last_push_;
-  pushes_[staged.push] = {id, index, staged};
+  pushes_[staged.push] = {id, index, false, staged};
   effects->pushes.push_back({staged.push, staged.executor, staged.offset, staged.length});
 }
 
@@ -121,6 +121,7 @@ void Outbox::PushDone(PushId push, const Region& region, Effects* effects) {
   Entry& entry = items_[done.item];
   Staged& staged = entry.staged[done.staged];
   staged.push = 0;
+  if (done.stale) return StartPush(done.item, done.staged, effects);
   staged.pushed = true;
   entry.outputs[staged.index].where = region;
   if (--entry.unpushed == 0) ready_.push_back(done.item);
@@ -278,13 +279,12 @@ void Outbox::Rejoin(bool new_epoch, Renew renew, Effects* effects) {
       if (staged.pushed && !new_epoch) continue;
       entry.handle = nullptr;
       ++entry.unpushed;
-      if (staged.push != 0 && new_epoch) {
-        // Its answer would name a region of the old epoch: no longer waited for.
-        pushes_.erase(staged.push);
-        staged.push = 0;
-      }
       staged.pushed = false;
-      if (staged.push == 0) StartPush(it->first, i, effects);
+      if (staged.push == 0) {
+        StartPush(it->first, i, effects);
+      } else if (new_epoch) {
+        pushes_[staged.push].stale = true;
+      }
     }
     if (entry.unpushed == 0) ready_.push_back(it->first);
     ++it;

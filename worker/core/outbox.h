@@ -109,6 +109,7 @@ class Outbox {
   struct Push {
     ItemId item = 0;  // 0: an orphan, whose item is void
     size_t staged = 0;
+    bool stale = false;  // its region is of an old epoch: pushed once more when it has ended
     Staged region;
   };
   struct Staging {
