@@ -1,0 +1,394 @@
+#include "worker/core/worker_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/core/core_driver.h"
+
+namespace tandem::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(WorkerCoreTest, NoExecutorIsStartedBeforeThereIsWork) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 100)});
+  EXPECT_THAT(driver.Of<StartExecutor>(), IsEmpty());
+  driver.Give(1, 1, 0, 1);
+  EXPECT_THAT(driver.Of<StartExecutor>(), SizeIs(1));
+  EXPECT_THAT(driver.Of<SetupJob>(), SizeIs(1));
+  ASSERT_THAT(driver.pieces(), SizeIs(1));
+  EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{0, 1}));
+}
+
+TEST(WorkerCoreTest, TheFirstPieceIsAProbeOfAMillisecond) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/1000)});
+  driver.Give(1, 1, 0, 1, /*level=*/20);
+  ASSERT_THAT(driver.pieces(), SizeIs(2));  // one to run, one to fetch meanwhile
+  EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{0, 512}));  // the largest node ≤ 1 ms
+}
+
+TEST(WorkerCoreTest, AfterAMeasurementPiecesFollowTheMeasuredRate) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/1000)});
+  driver.Give(1, 1, 0, 1, 20);
+  // Twenty times slower than the hint: 20 s of work are left, of which a piece may take 2 %.
+  std::vector<RunPiece> running = driver.pieces();
+  uint64_t largest = 0;
+  for (int i = 0; i < 12; ++i) {
+    const RunPiece piece = running.front();
+    running.erase(running.begin());
+    driver.Do(driver.Finished(piece, absl::Microseconds(20 * piece.leaves.count)));
+    for (const RunPiece& next : driver.pieces()) {
+      largest = std::max(largest, next.leaves.count);
+      running.push_back(next);
+    }
+  }
+  const double two_percent = 0.02 * (1 << 20);
+  EXPECT_LE(static_cast<double>(largest), two_percent);
+  EXPECT_GE(static_cast<double>(largest), two_percent / 2);  // a power of two
+}
+
+TEST(WorkerCoreTest, OneTaskLeasesOfAGrantRunAsOnePieceAndBecomeOneCommit) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/1)});
+  driver.Give(1, 100, 5, 700);
+  ASSERT_THAT(driver.pieces(), SizeIs(1));
+  EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{5, 700}));
+  EXPECT_EQ(driver.pieces()[0].inline_bytes_max, 256u << 10);
+  driver.Do(driver.Finished(driver.pieces()[0]));
+  ASSERT_THAT(driver.commits(), SizeIs(1));
+  EXPECT_THAT(driver.commits()[0].runs, ElementsAre(LeafRun{100, {5, 700}}));
+}
+
+TEST(WorkerCoreTest, AdjacentPiecesOfOneGrantFinishedTogetherBecomeOneCommit) {
+  CoreDriver driver({}, /*groups=*/2);
+  driver.Attach({ConcatJob(1, 1000, /*cost_ns=*/0)});  // no hint: pieces of a leaf
+  driver.Give(1, 7, 0, 4);
+  const auto pieces = driver.pieces();
+  ASSERT_THAT(pieces, SizeIs(4));
+  std::vector<Event> events;
+  for (const RunPiece& piece : pieces) events.push_back(driver.Finished(piece));
+  driver.DoAll(std::move(events));
+  ASSERT_THAT(driver.commits(), SizeIs(1));
+  EXPECT_THAT(driver.commits()[0].runs, ElementsAre(LeafRun{7, {0, 4}}));
+  EXPECT_EQ(std::get<std::string>(driver.commits()[0].outputs->front().where), "xxxx");
+  EXPECT_EQ(driver.commits()[0].tasks, 4u);
+}
+
+TEST(WorkerCoreTest, RaggedOutputsAreNotJoined) {
+  JobDescribed job = ConcatJob(1, 1000, 0);
+  job.appends = false;
+  CoreDriver driver;
+  driver.Attach({job});
+  driver.Give(1, 7, 0, 2);
+  const auto pieces = driver.pieces();
+  std::vector<Event> events;
+  for (const RunPiece& piece : pieces) events.push_back(driver.Finished(piece));
+  driver.DoAll(std::move(events));
+  EXPECT_THAT(driver.commits(), SizeIs(2));
+}
+
+TEST(WorkerCoreTest, AGroupHoldsTwoPiecesAndEachGroupGetsOneFirst) {
+  CoreDriver driver({}, /*groups=*/3);
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 4);
+  std::vector<uint32_t> groups;
+  for (const RunPiece& piece : driver.pieces()) groups.push_back(piece.group);
+  EXPECT_THAT(groups, ElementsAre(0, 1, 2, 0));
+  driver.Give(1, 5, 4, 10);
+  EXPECT_THAT(driver.pieces(), SizeIs(2));
+}
+
+TEST(WorkerCoreTest, FoldedPartialsArePiecesOfOneNode) {
+  JobDescribed job = SumJob(1, 1000, /*cost_ns=*/1);
+  job.accumulates = false;
+  CoreDriver driver;
+  driver.Attach({job});
+  driver.Give(1, 1, 5, 100);  // one-leaf leases from an odd place
+  std::vector<LeafInterval> pieces;
+  for (const RunPiece& piece : driver.pieces()) pieces.push_back(piece.leaves);
+  EXPECT_THAT(pieces, ElementsAre(LeafInterval{5, 1}, LeafInterval{6, 2}));
+}
+
+TEST(WorkerCoreTest, LargeOutputsArePushedThenCommittedThenReleased) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 100, 0)});
+  driver.Give(1, 1, 0, 1);
+  const RunPiece piece = driver.pieces()[0];
+  PieceFinished done = driver.Finished(piece);
+  done.outputs = {{0, "", 4096, 1000}};
+  driver.Do(done);
+  EXPECT_THAT(driver.commits(), IsEmpty());
+  ASSERT_THAT(driver.effects().pushes, SizeIs(1));
+  EXPECT_EQ(driver.effects().pushes[0].offset, 4096u);
+  const PushId push = driver.effects().pushes[0].push;
+  const Region region{SegmentId(3), 77, 1000, 5};
+  driver.Do(PushDone{push, region});
+  ASSERT_THAT(driver.commits(), SizeIs(1));
+  EXPECT_EQ(std::get<Region>(driver.commits()[0].outputs->front().where), region);
+  EXPECT_THAT(driver.Of<ReleaseStaging>(), IsEmpty());
+  driver.Do(ReportAcked{driver.effects().reports[0].number});
+  ASSERT_THAT(driver.Of<ReleaseStaging>(), SizeIs(1));
+  EXPECT_EQ(driver.Of<ReleaseStaging>()[0].offset, 4096u);
+}
+
+TEST(WorkerCoreTest, AFailedPushIsTriedAgainAfterAMoment) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 100, 0)});
+  driver.Give(1, 1, 0, 1);
+  PieceFinished done = driver.Finished(driver.pieces()[0]);
+  done.outputs = {{0, "", 64, 1000}};
+  driver.Do(done);
+  driver.Do(PushFailed{driver.effects().pushes[0].push});
+  EXPECT_THAT(driver.effects().pushes, IsEmpty());
+  EXPECT_LE(driver.effects().next_deadline, driver.now() + absl::Milliseconds(500));
+  driver.After(absl::Milliseconds(500));
+  EXPECT_THAT(driver.effects().pushes, SizeIs(1));
+}
+
+TEST(WorkerCoreTest, ACrashBlamesTheSuspectsAndRunsTheRestAgain) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/10'000)});
+  driver.Give(1, 50, 0, 100);
+  const RunPiece piece = driver.pieces()[0];
+  ASSERT_EQ(piece.leaves, (LeafInterval{0, 100}));
+  driver.Do(ExecutorLost{piece.executor, "SIGSEGV", {{JobId(1), {40, 2}, true, 41}}});
+  ASSERT_THAT(driver.effects().reports, SizeIs(1));
+  const auto& crashes = driver.effects().reports[0].crashes;
+  ASSERT_THAT(crashes, SizeIs(1));
+  EXPECT_EQ(crashes[0].run, (LeafRun{90, {40, 2}}));
+  EXPECT_EQ(crashes[0].signal, "SIGSEGV");
+  EXPECT_TRUE(crashes[0].task_known);
+  EXPECT_EQ(crashes[0].task, 41u);
+  EXPECT_EQ(driver.core().backlog_leaves(), 98u);
+  EXPECT_THAT(driver.Of<StartExecutor>(), IsEmpty());  // after a moment
+  driver.After(absl::Milliseconds(200));
+  EXPECT_THAT(driver.Of<StartExecutor>(), SizeIs(1));
+  ASSERT_THAT(driver.pieces(), SizeIs(2));
+  EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{0, 40}));
+  EXPECT_EQ(driver.pieces()[1].leaves, (LeafInterval{42, 58}));
+}
+
+TEST(WorkerCoreTest, AnExecutorThatNeverFinishesAnythingEndsInARefusalOfItsJobs) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 100, 0)});
+  driver.Give(1, 1, 0, 3);
+  std::vector<JobFault> faults;
+  for (int i = 0; i < 20 && faults.empty(); ++i) {
+    ASSERT_FALSE(driver.pieces().empty());
+    driver.Do(ExecutorLost{driver.pieces()[0].executor, "exit 1", {}});
+    for (const Report& report : driver.effects().reports) {
+      faults.insert(faults.end(), report.job_faults.begin(), report.job_faults.end());
+    }
+    for (int second = 0; second < 15 && faults.empty() && driver.pieces().empty(); ++second) {
+      driver.After(absl::Seconds(1));
+    }
+  }
+  ASSERT_THAT(faults, SizeIs(1));
+  EXPECT_THAT(faults[0].reason, HasSubstr("EXECUTOR_LOST"));
+  EXPECT_FALSE(faults[0].fatal);
+  uint64_t back = 0;
+  for (const Return& one : driver.returns()) back += one.run.leaves.count;
+  EXPECT_EQ(back, 3u);
+}
+
+TEST(WorkerCoreTest, ASuspectRunsAloneAndOneLeafAtATime) {
+  CoreDriver driver({}, /*groups=*/2);
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 1);
+  const RunPiece normal = driver.pieces()[0];
+  driver.Give(1, 10, 10, 2, 0, /*suspect=*/true);
+  driver.Give(1, 20, 20, 5);
+  EXPECT_THAT(driver.pieces(), IsEmpty());  // waits until nothing else runs
+  driver.Do(driver.Finished(normal));
+  ASSERT_THAT(driver.pieces(), SizeIs(1));
+  EXPECT_TRUE(driver.pieces()[0].suspect);
+  EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{10, 1}));
+  driver.Do(driver.Finished(driver.pieces()[0]));
+  ASSERT_THAT(driver.pieces(), SizeIs(1));
+  EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{11, 1}));
+  driver.Do(driver.Finished(driver.pieces()[0]));
+  EXPECT_THAT(driver.pieces(), SizeIs(4));  // everybody again
+}
+
+TEST(WorkerCoreTest, RecalledLeavesGoBackUnlessTheyRun) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 10);
+  const auto pieces = driver.pieces();
+  ASSERT_THAT(pieces, SizeIs(2));
+  driver.Do(Recalled{{JobId(1), {1, 5}}});
+  ASSERT_THAT(driver.returns(), SizeIs(1));
+  EXPECT_EQ(driver.returns()[0].run, (LeafRun{3, {2, 4}}));
+  ASSERT_THAT(driver.Of<CancelPiece>(), SizeIs(1));  // leaf 1 is queued: perhaps not started
+  EXPECT_EQ(driver.Of<CancelPiece>()[0].piece, pieces[1].piece);
+  driver.Do(PieceReturned{pieces[1].executor, pieces[1].piece});
+  ASSERT_THAT(driver.returns(), SizeIs(1));
+  EXPECT_EQ(driver.returns()[0].run, (LeafRun{2, {1, 1}}));
+}
+
+TEST(WorkerCoreTest, ADrainReturnsWhatHasNotStartedAndWhatComesLater) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 10);
+  const auto pieces = driver.pieces();
+  driver.Do(DrainSaid{true});
+  ASSERT_THAT(driver.returns(), SizeIs(1));
+  EXPECT_EQ(driver.returns()[0].run.leaves.count, 8u);
+  driver.Give(1, 100, 500, 3);
+  ASSERT_THAT(driver.returns(), SizeIs(1));
+  driver.Do(driver.Finished(pieces[0]));
+  EXPECT_THAT(driver.commits(), SizeIs(1));
+  driver.Do(DrainSaid{false});
+  driver.Give(1, 200, 600, 1);
+  EXPECT_THAT(driver.pieces(), SizeIs(1));
+}
+
+TEST(WorkerCoreTest, AJobThatIsDroppedLeavesNothingBehind) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 10);
+  const auto pieces = driver.pieces();
+  PieceFinished staged = driver.Finished(pieces[0]);
+  staged.outputs = {{0, "", 64, 1000}};
+  driver.Do(staged);
+  const PushId push = driver.effects().pushes[0].push;
+  driver.Do(JobDropped{JobId(1)});
+  EXPECT_THAT(driver.Of<ForgetJob>(), SizeIs(1));
+  EXPECT_THAT(driver.Of<ReleaseStaging>(), IsEmpty());  // it is still being read
+  driver.Do(PushDone{push, Region{SegmentId(1), 0, 1000, 1}});
+  EXPECT_THAT(driver.Of<ReleaseStaging>(), SizeIs(1));
+  EXPECT_THAT(driver.commits(), IsEmpty());
+  driver.Do(driver.Finished(pieces[1]));
+  EXPECT_THAT(driver.commits(), IsEmpty());
+  EXPECT_THAT(driver.core().Held(), IsEmpty());
+}
+
+TEST(WorkerCoreTest, AJobThatCannotRunHereIsReportedAndGoesBack) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 10);
+  const auto pieces = driver.pieces();
+  driver.Do(JobErrored{pieces[0].executor,
+                       JobId(1),
+                       "PATH_CHANGED: the file is another",
+                       true,
+                       {pieces[0].piece, pieces[1].piece}});
+  ASSERT_THAT(driver.effects().reports, SizeIs(1));
+  ASSERT_THAT(driver.effects().reports[0].job_faults, SizeIs(1));
+  EXPECT_TRUE(driver.effects().reports[0].job_faults[0].fatal);
+  uint64_t back = 0;
+  for (const Return& one : driver.returns()) back += one.run.leaves.count;
+  EXPECT_EQ(back, 10u);
+}
+
+TEST(WorkerCoreTest, FailuresTooManyForOneMessageRunAgainInHalves) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/1)});
+  driver.Give(1, 1, 0, 1, /*level=*/17);
+  const RunPiece piece = driver.pieces()[0];
+  ASSERT_EQ(piece.leaves.count, 1u << 17);
+  PieceFinished done = driver.Finished(piece);
+  for (uint64_t task = 0; task < piece.leaves.count; ++task) {
+    done.failures.push_back({task, 1, "a reason of some length"});
+  }
+  driver.Do(done);
+  EXPECT_THAT(driver.commits(), IsEmpty());
+  ASSERT_FALSE(driver.pieces().empty());
+  EXPECT_LE(driver.pieces()[0].leaves.count, 1u << 16);
+}
+
+TEST(WorkerCoreTest, AHeartbeatGoesOutEachInterval) {
+  CoreDriver driver;
+  driver.Attach({});
+  EXPECT_FALSE(driver.effects().heartbeat);
+  driver.After(absl::Milliseconds(999));
+  EXPECT_FALSE(driver.effects().heartbeat);
+  EXPECT_LE(driver.effects().next_deadline, driver.now() + absl::Milliseconds(1));
+  driver.After(absl::Milliseconds(1));
+  EXPECT_TRUE(driver.effects().heartbeat);
+}
+
+TEST(WorkerCoreTest, RatesAreLearnedAndToldOnceUntilTheyChange) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1 << 20, 1000)});
+  driver.Give(1, 1, 0, 1, 20);
+  const auto rates = [&] {
+    std::vector<KernelRate> found;
+    for (const Report& report : driver.effects().reports) {
+      found.insert(found.end(), report.rates.begin(), report.rates.end());
+    }
+    return found;
+  };
+  RunPiece piece = driver.pieces()[0];
+  const RunPiece next = driver.pieces()[1];
+  driver.Do(driver.Finished(piece, absl::Microseconds(2 * piece.leaves.count)));
+  ASSERT_THAT(rates(), SizeIs(1));
+  EXPECT_NEAR(rates()[0].tasks_per_second, 500'000, 50'000);
+  driver.Do(driver.Finished(next, absl::Microseconds(2 * next.leaves.count)));
+  EXPECT_THAT(rates(), IsEmpty());
+}
+
+TEST(WorkerCoreTest, TwoOwnersTakeTurnsOnAGroupAndNeverShareIt) {
+  JobDescribed bobs = ConcatJob(2, 1000, 0);
+  bobs.owner = "bob";
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0), bobs});
+  driver.Give(1, 1, 0, 100);
+  const auto first = driver.pieces();
+  ASSERT_THAT(first, SizeIs(2));
+  driver.Give(2, 1000, 0, 100);
+  EXPECT_THAT(driver.Of<StartExecutor>(), SizeIs(1));
+  driver.Do(driver.Finished(first[0]));
+  ASSERT_THAT(driver.pieces(), SizeIs(1));  // still in its turn
+  EXPECT_EQ(driver.pieces()[0].job, JobId(1));
+  const RunPiece last = driver.pieces()[0];
+  driver.After(absl::Milliseconds(60));
+  driver.Do(driver.Finished(first[1]));
+  EXPECT_THAT(driver.pieces(), IsEmpty());  // the group empties for the other
+  driver.Do(driver.Finished(last));
+  ASSERT_THAT(driver.pieces(), SizeIs(2));
+  EXPECT_EQ(driver.pieces()[0].job, JobId(2));
+}
+
+TEST(WorkerCoreTest, AnIdleExecutorIsEndedAfterAWhile) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 1);
+  driver.Do(driver.Finished(driver.pieces()[0]));
+  for (int i = 0; i < 299; ++i) driver.After(absl::Seconds(1));
+  EXPECT_THAT(driver.Of<KillExecutor>(), IsEmpty());
+  driver.After(absl::Seconds(1));
+  EXPECT_THAT(driver.Of<KillExecutor>(), SizeIs(1));
+}
+
+TEST(WorkerCoreTest, AShutdownEndsWhenEverythingIsReportedAndAcknowledged) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 3);
+  const auto pieces = driver.pieces();
+  driver.Do(Shutdown{});
+  EXPECT_FALSE(driver.effects().leaving);
+  driver.DoAll({driver.Finished(pieces[0]), PieceReturned{pieces[1].executor, pieces[1].piece}});
+  EXPECT_FALSE(driver.effects().leaving);
+  driver.Do(ReportAcked{driver.effects().reports.back().number});
+  EXPECT_TRUE(driver.effects().leaving);
+  EXPECT_THAT(driver.Of<KillExecutor>(), SizeIs(1));
+}
+
+TEST(WorkerCoreTest, AShutdownWithoutAMasterLeavesAtOnce) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 3);
+  driver.Do(Disconnected{});
+  driver.Do(Shutdown{});
+  EXPECT_TRUE(driver.effects().leaving);
+}
+
+}  // namespace
+}  // namespace tandem::worker
