@@ -93,6 +93,11 @@ constexpr TandemKernelV1 TANDEM_TABLE =
 }
 ")
     list(APPEND units ${gen}/${K_struct}_kernel.cc)
+    # Class tolerant allows contraction, in a header of its own.
+    file(READ ${K_path} text)
+    if(text MATCHES "OutputClass::kTolerant" AND NOT text MATCHES "OutputClass::kBitwise")
+      set_source_files_properties(${gen}/${K_struct}_kernel.cc PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
+    endif()
     foreach(isa v2 v3 v4)
       string(APPEND declarations "extern const TandemKernelV1 tandem_kernel_${isa}_${K_struct};\n")
       string(APPEND table_${isa} "    &tandem_kernel_${isa}_${K_struct},\n")

@@ -151,7 +151,8 @@ double UlpsBetween(T got, Real truth) {
 }
 
 template <class T>
-std::vector<T> RunOn(const TandemKernelV1& kernel, const std::vector<T>& x, const std::vector<T>& y) {
+std::vector<T> RunOn(const TandemKernelV1& kernel, const std::vector<T>& x,
+                     const std::vector<T>& y) {
   std::vector<T> z(x.size());
   struct {
     const T *x, *y;

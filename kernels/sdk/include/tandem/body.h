@@ -27,6 +27,7 @@
 #define TANDEM_BODY_H_
 
 #include "tandem/config.h"
+#include "tandem/dot.h"
 #include "tandem/f16.h"
 #include "tandem/group.h"
 #include "tandem/math.h"

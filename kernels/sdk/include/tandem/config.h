@@ -46,13 +46,36 @@ typedef unsigned long long uintptr_t;
 #endif
 #define TANDEM_BODY static TANDEM_FN
 
+// A driver into which everything that a body calls is inlined, lambdas included, so that its loops
+// vectorise.
+#if defined(__CUDACC__)
+#define TANDEM_FLATTEN
+#else
+#define TANDEM_FLATTEN __attribute__((flatten))
+#endif
+
+// Around a kernel's own CPU forms (Range, Cpu), which may use what a CUDA compiler does not read.
+#if defined(__CUDACC__)
+#define TANDEM_CPU_FORMS 0
+#else
+#define TANDEM_CPU_FORMS 1
+#endif
+
 // Before a loop whose iterations are independent: the compiler need not prove it.
 #if defined(__clang__) && !defined(__CUDACC__)
-#define TANDEM_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define TANDEM_INDEPENDENT _Pragma("clang loop vectorize(assume_safety) interleave_count(4)")
 #elif defined(__GNUC__) && !defined(__CUDACC__)
 #define TANDEM_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define TANDEM_INDEPENDENT
+#endif
+
+// Before a short loop of constant length inside a body: it is unrolled, so that the loop around it
+// vectorises.
+#if defined(__clang__) || defined(__CUDACC__)
+#define TANDEM_UNROLL _Pragma("unroll")
+#else
+#define TANDEM_UNROLL _Pragma("GCC unroll 32")
 #endif
 
 #define TANDEM_LIKELY(condition) __builtin_expect(!!(condition), 1)

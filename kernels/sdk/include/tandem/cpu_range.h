@@ -50,7 +50,7 @@ struct CallCheap {
 };
 
 template <class K, class Body>
-int64_t RunMap(const Run& run, const typename K::Args& args) {
+TANDEM_FLATTEN int64_t RunMap(const Run& run, const typename K::Args& args) {
   const typename K::Args a = args;  // a copy cannot alias outputs
   const Task first = run.first;
   if constexpr (!kCanFail<K>) {
@@ -59,13 +59,16 @@ int64_t RunMap(const Run& run, const typename K::Args& args) {
     for (int64_t j = 0; j < n; ++j) Body::Call(TaskAt(first, j), a);
     return 0;
   } else {
+    // The fault byte also makes the vector loop take as many tasks at once as a register has bytes:
+    // four or more independent chains of floats, which hide the latency of long bodies.
     int64_t failed = 0;
     for (int64_t begin = 0; begin < run.tasks; begin += kRunBlock) {
-      const int64_t end = begin + kRunBlock < run.tasks ? begin + kRunBlock : run.tasks;
-      uint8_t* const fault = run.fault;
+      const int64_t left = run.tasks - begin, n = left < kRunBlock ? left : kRunBlock;
+      const Task block = TaskAt(first, begin);
+      uint8_t* const fault = run.fault + begin;
       TANDEM_INDEPENDENT
-      for (int64_t j = begin; j < end; ++j) fault[j] = Body::Call(TaskAt(first, j), a).code;
-      failed += CountFailed(fault + begin, end - begin);
+      for (int64_t j = 0; j < n; ++j) fault[j] = Body::Call(TaskAt(block, j), a).code;
+      failed += CountFailed(fault, n);
     }
     return failed;
   }
@@ -258,6 +261,20 @@ void AddLanes(const PartialLayout& layout, P& lane, void* memory) {
   });
 }
 
+// Task j of the run adds to lane j mod 32. Bodies that only have scalars in lanes are vectorised
+// over lanes; the others have loops of their own.
+template <class K, class Body, class P>
+TANDEM_FLATTEN void RunLanes(const Run& run, const typename K::Args& args, P* lane) {
+  const typename K::Args a = args;
+  int64_t j = 0;
+  if constexpr (AllInside<K>()) {
+    for (; j + kLanes <= run.tasks; j += kLanes) {
+      for (int l = 0; l < kLanes; ++l) ReduceTask<K, Body>(run, a, j + l, lane[l]);
+    }
+  }
+  for (; j < run.tasks; ++j) ReduceTask<K, Body>(run, a, j, lane[j % kLanes]);
+}
+
 template <class K, class Body>
 void ReduceInLanes(const Run& run, const typename K::Args& a, const PartialLayout& layout,
                    void* memory) {
@@ -265,34 +282,37 @@ void ReduceInLanes(const Run& run, const typename K::Args& a, const PartialLayou
   const int used = run.tasks < kLanes ? static_cast<int>(run.tasks) : kLanes;
   P lane[kLanes];
   for (int l = 0; l < used; ++l) lane[l] = BindLane<P>(layout, memory, run.scratch, l);
-  int64_t j = 0;
-  for (; j + kLanes <= run.tasks; j += kLanes) {
-    for (int l = 0; l < kLanes; ++l) ReduceTask<K, Body>(run, a, j + l, lane[l]);
-  }
-  for (int l = 0; j + l < run.tasks; ++l) ReduceTask<K, Body>(run, a, j + l, lane[l]);
+  RunLanes<K, Body>(run, a, lane);
   for (int w = kLanes / 2; w > 0; w /= 2) {
     for (int l = 0; l < w && l + w < used; ++l) FoldLane(layout, lane[l], lane[l + w]);
   }
   if (used > 0) AddLanes(layout, lane[0], memory);
 }
 
+template <class K, class Body, class P>
+TANDEM_FLATTEN void RunSingly(const Run& run, const typename K::Args& args, P* memory) {
+  const typename K::Args a = args;
+  P partial = *memory;  // a copy whose address nothing else has stays in registers
+  for (int64_t j = 0; j < run.tasks; ++j) ReduceTask<K, Body>(run, a, j, partial);
+  *memory = partial;
+}
+
 template <class K, class Body>
 int64_t RunReduction(const Run& run, const typename K::Args& args, void* memory) {
   using P = typename PartialOf<K>::type;
-  const typename K::Args a = args;
   const PartialLayout layout = LayOutPartial<K>(&args);
   if constexpr (InLanes<K>()) {
-    ReduceInLanes<K, Body>(run, a, layout, memory);
+    ReduceInLanes<K, Body>(run, args, layout, memory);
   } else {
     P partial = BindPartial<P>(layout, memory);
-    for (int64_t j = 0; j < run.tasks; ++j) ReduceTask<K, Body>(run, a, j, partial);
+    RunSingly<K, Body>(run, args, &partial);
     StorePartial(layout, partial, memory);
   }
   return kCanFail<K> ? CountFailed(run.fault, run.tasks) : 0;
 }
 
 template <class K>
-int64_t RunBlocks(const Run& run, const typename K::Args& args) {
+TANDEM_FLATTEN int64_t RunBlocks(const Run& run, const typename K::Args& args) {
   const typename K::Args a = args;
   const Group group(run.scratch);
   for (int64_t j = 0; j < run.tasks; ++j) {
@@ -314,7 +334,7 @@ struct Work {
 };
 
 template <class K>
-int64_t RunCells(const Work<K>& work, int64_t first_row, int64_t rows) {
+TANDEM_FLATTEN int64_t RunCells(const Work<K>& work, int64_t first_row, int64_t rows) {
   const Stage stage = work.stage;
   const typename K::Args a = work.args;
   const typename K::Shape shape = work.shape;

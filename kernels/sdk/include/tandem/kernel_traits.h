@@ -250,6 +250,10 @@ constexpr bool AnyInLanes(List<R...>) {
   return (R::kInLanes || ...);
 }
 template <class... R>
+constexpr bool AllAreInside(List<R...>) {
+  return (R::kInside && ...);
+}
+template <class... R>
 constexpr bool PartialFollows(const Signature& s, List<R...>) {
   constexpr Reduction kReductions[] = {R::kReduction...};
   constexpr bool kInside[] = {R::kInside...};
@@ -287,6 +291,12 @@ constexpr bool InLanes() {
   } else {
     return AnyInLanes(typename ReducerList<P, kIsReducer<P>>::type{});
   }
+}
+
+template <class K>
+constexpr bool AllInside() {
+  using P = typename PartialOf<K>::type;
+  return AllAreInside(typename ReducerList<P, kIsReducer<P>>::type{});
 }
 
 template <class K>

@@ -41,19 +41,23 @@ TANDEM_FN float Scale(float x, float n) {
   return x * a * b;
 }
 
-// e^(s + d), where |d| is small beside 1 or beside s.
-TANDEM_FN float ExpSum(float s, float d) {
+// e^(s + d) as mantissa * 2^exponent, where |d| is small beside 1 or beside s.
+struct ExpParts {
+  float mantissa, exponent;
+};
+TANDEM_FN ExpParts ExpSum(float s, float d) {
   const float n = Nearest((s + d) * kLog2e);
   const float r = (s - n * kLn2Hi) + (d - n * kLn2Lo);
   const float q = Polynomial(r, 0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558eap-5f, 0x1.12394cp-7f,
                              0x1.6a26aap-10f);
-  return Scale(1.0f + (r + r * r * q), n);
+  return ExpParts{1.0f + (r + r * r * q), n};
 }
 
 TANDEM_FN float Exp(float x) {
   float y = x > 90.0f ? 90.0f : x;
   y = y < -105.0f ? -105.0f : y;
-  return ExpSum(y, 0.0f);
+  const ExpParts e = ExpSum(y, 0.0f);
+  return Scale(e.mantissa, e.exponent);
 }
 
 TANDEM_FN float Exp2(float x) {
@@ -143,10 +147,15 @@ TANDEM_FN float ScaledTail(float a) {
 }
 
 TANDEM_FN float NormalCdf(float x) {
-  float a = Abs(x);
-  a = a > 15.0f ? 15.0f : a;
+  const float far = Abs(x), a = far > 14.5f ? 14.5f : far;
   const float h = HighHalf(a);
-  const float tail = ExpSum(-0.5f * h * h, -0.5f * (a - h) * (a + h)) * ScaledTail(a);
+  const ExpParts e = ExpSum(-0.5f * h * h, -0.5f * (a - h) * (a + h));
+  // 2^(n + 64) 2^-64, since n >= -152: one rounding, also where the result is subnormal.
+  // Beyond 14.3 it is 0, and said to be, for arithmetic that underflows is slow.
+  const float bias = 0x1.8p23f + (127 + 64);
+  const float power = BitCast<float>(BitCast<uint32_t>(e.exponent + bias) << 23);
+  const float scale = far > 14.3f ? 0.0f : power;
+  const float tail = (e.mantissa * scale) * (ScaledTail(a) * 0x1p-64f);
   return x > 0.0f ? 1.0f - tail : tail;
 }
 

@@ -21,6 +21,7 @@ struct Philox4 {
 
 TANDEM_FN Philox4 Philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0,
                              uint32_t k1) {
+  TANDEM_UNROLL
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xd2511f53u} * c0, p1 = uint64_t{0xcd9e8d57u} * c2;
     const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0,

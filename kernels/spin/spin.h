@@ -1,0 +1,56 @@
+// spin: a linear congruential generator stepped work[i] times from a state of seed and task: tasks
+// of any length, whose result can also be had by jumping. For measuring overheads.
+//
+// Constants: Knuth, The Art of Computer Programming 2, 3.3.4 (MMIX). Jump: Brown, Random number
+// generation with arbitrary strides, 1994.
+//
+// Thread-safety: pure functions.
+#ifndef TANDEM_KERNELS_SPIN_SPIN_H_
+#define TANDEM_KERNELS_SPIN_SPIN_H_
+
+#include "tandem/body.h"
+
+namespace TANDEM_KERNELS {
+
+struct Spin {
+  static constexpr char kName[] = "spin";
+  static constexpr char kSignature[] = "work[n]:u32, seed:u64 = 0 -> value[n]:u64";
+  static constexpr auto kClass = tandem::OutputClass::kExact;
+  static constexpr double kCostNs = 1000;  // work is data; a thousand steps is a guess
+
+  struct Args {
+    tandem::PerTask<const uint32_t> work;
+    uint64_t seed;
+    tandem::PerTask<uint64_t> value;
+  };
+
+  static constexpr uint64_t kMultiplier = 6364136223846793005u, kIncrement = 1442695040888963407u;
+
+  TANDEM_FN static uint64_t Start(tandem::Task t, const Args& a) {
+    return (a.seed ^ static_cast<uint64_t>(t.id)) * 0x9e3779b97f4a7c15u;
+  }
+
+  TANDEM_BODY void Each(tandem::Task t, const Args& a) {
+    uint64_t state = Start(t, a);
+    for (uint32_t i = a.work[t]; i != 0; --i) state = state * kMultiplier + kIncrement;
+    a.value[t] = state;
+  }
+
+  // The same in log2(work) steps: squares of the step, those applied that work's bits ask for.
+  TANDEM_BODY void Cheap(tandem::Task t, const Args& a) {
+    uint64_t multiplier = 1, increment = 0, m = kMultiplier, c = kIncrement;
+    for (uint32_t left = a.work[t]; left != 0; left >>= 1) {
+      if ((left & 1) != 0) {
+        multiplier *= m;
+        increment = increment * m + c;
+      }
+      c *= m + 1;
+      m *= m;
+    }
+    a.value[t] = Start(t, a) * multiplier + increment;
+  }
+};
+
+}  // namespace TANDEM_KERNELS
+
+#endif  // TANDEM_KERNELS_SPIN_SPIN_H_

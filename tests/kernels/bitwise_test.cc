@@ -1,0 +1,291 @@
+// The same bytes from the v2, v3 and v4 builds, for 1,000 random cuts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/harness.h"
+#include "tests/kernels/library.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kCuts = 1000;
+
+// One way to run a job of `tasks` tasks: gives all output bytes when its tasks are run in the given
+// pieces.
+using Pieces = std::vector<std::pair<int64_t, int64_t>>;
+using Job = std::function<std::vector<uint8_t>(const TandemKernelV1&, const Pieces&)>;
+
+template <class T>
+void Append(std::vector<uint8_t>* bytes, const T* p, int64_t n) {
+  const auto* b = reinterpret_cast<const uint8_t*>(p);
+  bytes->insert(bytes->end(), b, b + n * sizeof(T));
+}
+
+// Runs every instruction set on cuts; each must give the bytes of the first on the whole.
+void ExpectSameBytes(const std::string& name, int64_t tasks, const Job& job) {
+  std::mt19937_64 random(7);
+  const std::vector<uint8_t> whole =
+      job(FindKernel(*tandem_builtin_kernels_for(RunnableIsas()[0].c_str()), name), {{0, tasks}});
+  for (const std::string& isa : RunnableIsas()) {
+    const TandemKernelV1& kernel = FindKernel(*tandem_builtin_kernels_for(isa.c_str()), name);
+    EXPECT_EQ(job(kernel, {{0, tasks}}), whole) << name << " on " << isa;
+    for (int i = 0; i < kCuts; ++i) {
+      const Pieces pieces = RandomCut(tasks, random);
+      ASSERT_EQ(job(kernel, pieces), whole) << name << " on " << isa << ", cut " << i;
+    }
+  }
+}
+
+// Floats of all kinds: ordinary ones, and now and then what is none.
+std::vector<float> Floats(int64_t n, float low, float high, uint32_t seed, bool odd_ones = true) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> ordinary(low, high);
+  std::vector<float> x(n);
+  for (float& v : x) {
+    v = ordinary(random);
+    if (!odd_ones || random() % 16 != 0) continue;
+    const float odd[] = {0.0f,
+                         -0.0f,
+                         -v,
+                         1e-42f,
+                         3e38f,
+                         std::numeric_limits<float>::infinity(),
+                         -std::numeric_limits<float>::infinity(),
+                         std::numeric_limits<float>::quiet_NaN()};
+    v = odd[random() % 8];
+  }
+  return x;
+}
+
+// A map of floats to `outputs` arrays of floats; `add` adds operands and scalars.
+Job MapJob(int64_t n, int outputs, const std::function<void(PackedArgs*)>& add) {
+  return [=](const TandemKernelV1& kernel, const Pieces& pieces) {
+    std::vector<std::vector<float>> out(outputs, std::vector<float>(n));
+    std::vector<uint8_t> fault(n), bytes;
+    PackedArgs args;
+    add(&args);
+    for (auto& o : out) args.Add(o.data());
+    args.Axes({n}, 0);
+    for (const auto& [begin, end] : pieces) {
+      RunPart(kernel, args, {begin, begin}, end - begin, fault.data() + begin);
+    }
+    for (auto& o : out) Append(&bytes, o.data(), n);
+    Append(&bytes, fault.data(), n);
+    return bytes;
+  };
+}
+
+// A reduction that is exact: pieces gather in one of two partials, which merge.
+Job ExactJob(const std::function<PackedArgs()>& make) {
+  return [=](const TandemKernelV1& kernel, const Pieces& pieces) {
+    const PackedArgs args = make();
+    AlignedBytes a = MakePartial(kernel, args, 0), b = MakePartial(kernel, args, 0);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const auto [begin, end] = pieces[i];
+      RunPart(kernel, args, {begin, begin}, end - begin, nullptr, (i % 2 != 0 ? a : b).data());
+    }
+    EXPECT_EQ(kernel.merge(args.data(), a.data(), 0, b.data(), 0), 0);
+    std::vector<uint8_t> bytes;
+    Append(&bytes, a.data(), a.size());
+    return bytes;
+  };
+}
+
+TEST(BitwiseTest, Saxpy) {
+  const int64_t n = 1237;
+  const auto x = Floats(n, -1e3f, 1e3f, 1), y = Floats(n, -1e3f, 1e3f, 2);
+  ExpectSameBytes("saxpy", n, MapJob(n, 1, [&](PackedArgs* args) {
+                    args->Add(1.7f);
+                    args->Add(x.data());
+                    args->Add(y.data());
+                  }));
+}
+
+TEST(BitwiseTest, BlackScholesWithItsFaults) {
+  const int64_t n = 1237;
+  const auto s = Floats(n, 10, 200, 1), x = Floats(n, 10, 200, 2), y = Floats(n, 0.01f, 5, 3);
+  ExpectSameBytes("black_scholes", n, MapJob(n, 2, [&](PackedArgs* args) {
+                    for (const auto* v : {&s, &x, &y}) args->Add(v->data());
+                    args->Add(0.03f);
+                    args->Add(0.25f);
+                  }));
+}
+
+TEST(BitwiseTest, AsianOption) {
+  const int64_t n = 9;
+  const auto s = Floats(n, 80, 120, 1, false), x = Floats(n, 80, 120, 2, false),
+             y = Floats(n, 0.1f, 3, 3, false);
+  ExpectSameBytes("asian_option", n, MapJob(n, 1, [&](PackedArgs* args) {
+                    for (const auto* v : {&s, &x, &y}) args->Add(v->data());
+                    args->Add(0.03f);
+                    args->Add(0.25f);
+                    args->Add(int32_t{7});
+                    args->Add(int32_t{45});
+                    args->Add(uint64_t{99});
+                  }));
+}
+
+TEST(BitwiseTest, NoopAndSpin) {
+  const int64_t n = 1001;
+  const Job noop = [=](const TandemKernelV1& kernel, const Pieces& pieces) {
+    std::vector<uint64_t> value(n);
+    PackedArgs args;
+    args.Add(uint64_t{5});
+    args.Add(value.data());
+    args.Axes({n}, 0);
+    for (const auto& [begin, end] : pieces) RunPart(kernel, args, {begin, begin}, end - begin);
+    std::vector<uint8_t> bytes;
+    Append(&bytes, value.data(), n);
+    return bytes;
+  };
+  ExpectSameBytes("noop", n, noop);
+  std::vector<uint32_t> work(n);
+  for (int64_t i = 0; i < n; ++i) work[i] = i % 5 == 0 ? 0 : i % 37;
+  const Job spin = [=](const TandemKernelV1& kernel, const Pieces& pieces) {
+    std::vector<uint64_t> value(n);
+    PackedArgs args;
+    args.Add(work.data());
+    args.Add(uint64_t{5});
+    args.Add(value.data());
+    args.Axes({n}, 0);
+    for (const auto& [begin, end] : pieces) RunPart(kernel, args, {begin, begin}, end - begin);
+    std::vector<uint8_t> bytes;
+    Append(&bytes, value.data(), n);
+    return bytes;
+  };
+  ExpectSameBytes("spin", n, spin);
+}
+
+TEST(BitwiseTest, MonteCarloPi) {
+  ExpectSameBytes("monte_carlo_pi", 1999, ExactJob([] {
+                    PackedArgs args;
+                    args.Add(uint64_t{12345678901234567u});
+                    args.Axes({1999}, 0);
+                    return args;
+                  }));
+}
+
+TEST(BitwiseTest, Histogram) {
+  std::mt19937 random(3);
+  std::vector<uint8_t> value(5003);
+  for (auto& v : value) v = static_cast<uint8_t>(random() % 200 < 100 ? 7 : random());
+  ExpectSameBytes("histogram", 5003, ExactJob([&] {
+                    PackedArgs args;
+                    args.Add(value.data());
+                    args.Axes({5003}, 0);
+                    return args;
+                  }));
+}
+
+TEST(BitwiseTest, KmerCount) {
+  std::mt19937 random(3);
+  const int32_t k = 5;
+  std::vector<uint8_t> base(3000 + k - 1);
+  for (auto& b : base) b = static_cast<uint8_t>("ACGTacgtACGTACGTN"[random() % 17]);
+  for (const uint8_t canonical : {0, 1}) {
+    ExpectSameBytes("kmer_count", 3000, ExactJob([&] {
+                      PackedArgs args;
+                      args.Add(base.data());
+                      args.Add(k);
+                      args.Add(canonical);
+                      args.Axes({3000}, 0);
+                      return args;
+                    }));
+  }
+}
+
+// Float sums: leaves are run whole and fold up the range tree; which nodes are run where must not
+// matter. A cut is a choice of nodes: a node is folded from leaves in its own partial, then nodes
+// merge as siblings.
+class GradientJob {
+ public:
+  static constexpr int64_t kLeaf = 48, kLeaves = 16, kTasks = kLeaf * kLeaves - 5, kDimension = 37;
+
+  GradientJob()
+      : x_(Floats(kTasks * kDimension, -2, 2, 1, false)), w_(Floats(kDimension, -1, 1, 2, false)) {
+    for (int64_t i = 0; i < kTasks; ++i)
+      label_.push_back(i % 7 == 3 ? 0.5f : static_cast<float>(i * i % 3 == 1));
+  }
+
+  std::vector<uint8_t> Run(const TandemKernelV1& kernel, std::mt19937_64& random) const {
+    PackedArgs args;
+    args.Add(x_.data());
+    args.Add(label_.data());
+    args.Add(w_.data());
+    args.Axes({kTasks, kDimension}, 0);
+    std::vector<uint8_t> fault(kTasks), bytes;
+    const AlignedBytes sum = Node(kernel, args, 0, kLeaves, random, fault.data());
+    Append(&bytes, sum.data(), sum.size());
+    Append(&bytes, fault.data(), kTasks);
+    return bytes;
+  }
+
+ private:
+  AlignedBytes Node(const TandemKernelV1& kernel, const PackedArgs& args, int64_t begin,
+                    int64_t leaves, std::mt19937_64& random, uint8_t* fault) const {
+    AlignedBytes sum = MakePartial(kernel, args, 0);
+    if (leaves == 1) {
+      const int64_t first = begin * kLeaf, tasks = std::min(kLeaf, kTasks - first);
+      RunPart(kernel, args, {first, first}, tasks, fault + first, sum.data());
+      return sum;
+    }
+    // Either sibling may be ready first.
+    const bool right_first = random() % 2 != 0;
+    const int64_t half = leaves / 2, one = right_first ? begin + half : begin,
+                  other = right_first ? begin : begin + half;
+    AlignedBytes a = Node(kernel, args, one, half, random, fault),
+                 b = Node(kernel, args, other, half, random, fault);
+    AlignedBytes& left = right_first ? b : a;
+    AlignedBytes& right = right_first ? a : b;
+    EXPECT_EQ(kernel.merge(args.data(), left.data(), half * kLeaf, right.data(), half * kLeaf), 0);
+    return std::move(left);
+  }
+
+  std::vector<float> x_, label_, w_;
+};
+
+TEST(BitwiseTest, GradientUpTheRangeTree) {
+  const GradientJob job;
+  std::mt19937_64 random(1);
+  const auto first = job.Run(
+      FindKernel(*tandem_builtin_kernels_for(RunnableIsas()[0].c_str()), "gradient"), random);
+  for (const std::string& isa : RunnableIsas()) {
+    const TandemKernelV1& kernel = FindKernel(*tandem_builtin_kernels_for(isa.c_str()), "gradient");
+    for (int i = 0; i < 50; ++i) ASSERT_EQ(job.Run(kernel, random), first) << isa;
+  }
+}
+
+TEST(BitwiseTest, LinearIsTheSameForAnyCutOfEitherAxis) {
+  const int64_t n = 23, m = 19, k = 37;
+  const auto x = Floats(n * k, -1, 1, 1, false), w = Floats(m * k, -1, 1, 2, false),
+             b = Floats(m, -1, 1, 3, false);
+  for (const std::string& isa : RunnableIsas()) {
+    const TandemKernelV1& kernel = FindKernel(*tandem_builtin_kernels_for(isa.c_str()), "linear");
+    std::vector<float> whole;
+    std::mt19937_64 random(1);
+    for (int i = 0; i < kCuts; ++i) {
+      const int64_t split = i % 2;
+      std::vector<float> y(n * m, -1);
+      PackedArgs args;
+      args.Add(x.data());
+      args.Add(w.data());
+      args.Add(b.data());
+      args.Add(y.data());
+      args.Axes({n, m, k}, split);
+      for (const auto& [begin, end] : RandomCut(split == 0 ? n : m, random)) {
+        RunPart(kernel, args, {begin, begin}, end - begin);
+      }
+      if (i == 0) whole = y;
+      ASSERT_EQ(y, whole) << isa << ", cut " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
