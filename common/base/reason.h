@@ -82,6 +82,7 @@
   X(AddressInUse, "ADDRESS_IN_USE")            \
   X(MasterUnavailable, "MASTER_UNAVAILABLE")   \
   X(Overloaded, "OVERLOADED")                  \
+  X(SlowConsumer, "SLOW_CONSUMER")             \
   X(ShuttingDown, "SHUTTING_DOWN")             \
   X(Internal, "INTERNAL")
 

@@ -1,0 +1,161 @@
+// tandem-master: accepts jobs, leases their ranges to workers, keeps their results.
+#include <malloc.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "common/base/log.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+#include "master/server/server.h"
+
+namespace tandem::master {
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitUnavailable = 5;
+constexpr int kExitJournal = 74;  // EX_IOERR: the journal could not be written.
+constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
+
+struct Flags {
+  std::string directory = "tandem-master";
+  std::string listen = "127.0.0.1:7460";
+  bool insecure = false;
+  std::string lease_ttl = "5s";
+  std::string heartbeat = "1s";
+  std::string local_data = "auto";
+  uint64_t snapshot_every = 100'000;
+  uint64_t keep_jobs = 10'000;
+  std::string port_file;
+};
+
+void Declare(CLI::App* app, Flags* flags) {
+  app->set_version_flag("--version", TANDEM_VERSION);
+  app->add_option("--dir", flags->directory, "Where journal, blobs and results are kept")
+      ->capture_default_str();
+  app->add_option("--listen", flags->listen, "HOST:PORT; port 0 takes a free one")
+      ->capture_default_str();
+  app->add_flag("--insecure", flags->insecure, "Listen beyond this host although there is no TLS");
+  app->add_option("--lease-ttl", flags->lease_ttl, "A silent worker's leases live that long")
+      ->capture_default_str();
+  app->add_option("--heartbeat", flags->heartbeat, "How often workers are heard and heard from")
+      ->capture_default_str();
+  app->add_option("--local-data", flags->local_data,
+                  "auto: processes on this host may map the master's blobs; never: they may not")
+      ->check(CLI::IsMember({"auto", "never"}))
+      ->capture_default_str();
+  app->add_option("--snapshot-every", flags->snapshot_every,
+                  "Records of the journal between two snapshots, at least")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app->add_option("--keep-jobs", flags->keep_jobs,
+                  "Ended jobs whose results are kept; the oldest go first")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app->add_option("--port-file", flags->port_file, "Write the port that was taken to this file");
+}
+
+absl::Status ReadDuration(const std::string& text, const char* flag, absl::Duration* to) {
+  const absl::StatusOr<absl::Duration> value = ParseDuration(text);
+  if (!value.ok()) return absl::InvalidArgumentError(StrCat(flag, ": ", value.status().message()));
+  if (*value < absl::Milliseconds(10)) {
+    return absl::InvalidArgumentError(StrCat(flag, ": ", text, " is too short; at least 10ms"));
+  }
+  *to = *value;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MasterOptions> OptionsOf(const Flags& flags) {
+  MasterOptions options;
+  options.directory = flags.directory;
+  options.listen.address = flags.listen;
+  options.listen.insecure = flags.insecure;
+  options.offer_local_data = flags.local_data == "auto";
+  options.loop.snapshot_every = flags.snapshot_every;
+  options.loop.ended_jobs_kept = flags.keep_jobs;
+  absl::Status status = ReadDuration(flags.lease_ttl, "--lease-ttl", &options.loop.core.lease_ttl);
+  if (status.ok()) {
+    status = ReadDuration(flags.heartbeat, "--heartbeat", &options.loop.core.heartbeat);
+  }
+  if (status.ok() && options.loop.core.heartbeat * 2 > options.loop.core.lease_ttl) {
+    status = absl::InvalidArgumentError(
+        "--heartbeat must be at most half of --lease-ttl, or a single late one loses leases");
+  }
+  if (!status.ok()) return status;
+  return options;
+}
+
+// Written whole or not at all: whoever waits for the file reads a port.
+bool WritePortFile(const std::string& path, int port) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::trunc);
+  file << port << '\n';
+  file.close();
+  return file.good() && rename(temporary.c_str(), path.c_str()) == 0;
+}
+
+int Fail(const absl::Status& status, int code) {
+  std::fprintf(stderr, "tandem-master: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+int Run(const Flags& flags) {
+  const absl::StatusOr<MasterOptions> options = OptionsOf(flags);
+  if (!options.ok()) return Fail(options.status(), kExitUsage);
+  // Signals are taken by sigwait only.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  std::atomic<int> exit_code{0};
+  const auto on_failed = [&exit_code](const absl::Status&) {
+    exit_code = kExitJournal;
+    kill(getpid(), SIGTERM);
+  };
+  absl::StatusOr<std::unique_ptr<Master>> master = Master::Start(*options, on_failed);
+  if (!master.ok()) {
+    const bool bad = absl::IsInvalidArgument(master.status());
+    return Fail(master.status(), bad ? kExitUsage : kExitUnavailable);
+  }
+  if (!flags.port_file.empty() && !WritePortFile(flags.port_file, (*master)->port())) {
+    return Fail(absl::InternalError(StrCat("cannot write ", flags.port_file)), kExitUnavailable);
+  }
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  TLOG(Info, "master_stops", "signal", signal_number);
+  // With the journal broken there is nothing left to do well.
+  if (exit_code != 0) _exit(exit_code);
+  (*master)->Shutdown(kShutdownGrace);
+  return exit_code;
+}
+
+int Main(int argc, char** argv) {
+  // Large buffers are used again instead of being mapped and faulted each time.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  CLI::App app(
+      "The master of a Tandem cluster: accepts jobs, leases their ranges to workers, keeps "
+      "their results.",
+      "tandem-master");
+  Flags flags;
+  Declare(&app, &flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  rpc::RouteGrpcLog();
+  return Run(flags);
+}
+
+}  // namespace
+}  // namespace tandem::master
+
+int main(int argc, char** argv) { return tandem::master::Main(argc, argv); }

@@ -1,0 +1,214 @@
+// EventLoop: the one thread that owns the master's core.
+//
+// RPCs and workers' streams push events into a bounded queue; the loop takes all that is there,
+// steps the core through it, and acts on the effects once: what waits for no record is sent at
+// once, records go to the committer, the rest (answers, acknowledgements, visible states) when the
+// committer says that they are durable. A disk that stalls stops no renewal.
+//
+//   EventLoop loop(parts, options);
+//   RETURN_IF_ERROR(loop.Recover());     // replays the store
+//   loop.Start();
+//   RETURN_IF_ERROR(loop.Submit({…}, [](absl::StatusOr<JobId> id) { … }));
+//   loop.Stop();
+//
+// When the store fails, on_failed is called once, from the loop's thread, and nothing happens
+// afterwards: the process must exit with code 74.
+//
+// Thread-safety: after Start, everything but Recover and Start may be called from any thread.
+// Ownership: the parts outlive the loop. Callbacks run on the loop's thread and must not block.
+#ifndef TANDEM_MASTER_SERVER_EVENT_LOOP_H_
+#define TANDEM_MASTER_SERVER_EVENT_LOOP_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/data/segment_store.h"
+#include "master/core/core.h"
+#include "master/core/events.h"
+#include "master/server/commit_builder.h"
+#include "master/server/history.h"
+#include "master/server/job_board.h"
+#include "master/server/kernel_book.h"
+#include "master/server/worker_hub.h"
+#include "master/server/worker_stream.h"
+#include "master/store/committer.h"
+#include "master/store/store.h"
+
+namespace tandem::master {
+
+struct LoopOptions {
+  Options core;
+  uint64_t snapshot_every = 100'000;                // Records between two snapshots, at least.
+  uint64_t ended_jobs_kept = 10'000;                // More: the oldest lose their results.
+  size_t queue_max = 1 << 16;                       // Calls that wait for the loop.
+  absl::Duration history_every = absl::Seconds(1);  // Of a running job's row.
+  CommitterLimits committer;
+};
+
+struct LoopParts {
+  Store* store = nullptr;
+  SegmentStore* segments = nullptr;
+  JobBoard* board = nullptr;
+  KernelBook* kernels = nullptr;
+  const Clock* clock = Clock::Real();
+  std::string cluster_id;
+  std::string host_id;
+};
+
+// What a Call sees.
+struct LoopView {
+  const MasterCore& core;
+  const WorkerHub& hub;
+  Epoch epoch;
+  CommitterStats committer;
+  uint64_t batches = 0;  // Steps taken together.
+  uint64_t events = 0;
+};
+
+class EventLoop final : public WorkerInbox {
+ public:
+  using Done = std::function<void(absl::StatusOr<JobId>)>;
+
+  EventLoop(LoopParts parts, LoopOptions options,
+            std::function<void(const absl::Status&)> on_failed);
+  ~EventLoop() override;
+
+  // Reads the store, becomes the next epoch, throws away segments that nothing names.
+  absl::Status Recover();
+  void Start();
+  // Answers every call that waits with UNAVAILABLE, closes the workers' streams, makes durable what
+  // is queued.
+  void Stop();
+
+  // Each: OK: queued, and `done` will be called once. Errors: UNAVAILABLE (SHUTTING_DOWN),
+  // RESOURCE_EXHAUSTED (OVERLOADED, JOURNAL_FULL): `done` is not called.
+  absl::Status Submit(SubmitJob event, Done done);
+  absl::Status Cancel(CancelJob event, Done done);
+  absl::Status Call(std::function<void(const LoopView&)> call);
+
+  Epoch epoch() const { return epoch_; }
+
+  void OnHello(std::shared_ptr<WorkerStream> stream, wire::WorkerHello hello) override;
+  void OnMessage(std::shared_ptr<WorkerStream> stream, FromWorker message) override;
+  void OnGone(std::shared_ptr<WorkerStream> stream) override;
+
+ private:
+  struct Asked {
+    Event event;
+    Done done;
+  };
+  struct Hello {
+    std::shared_ptr<WorkerStream> stream;
+    wire::WorkerHello hello;
+  };
+  struct Message {
+    std::shared_ptr<WorkerStream> stream;
+    FromWorker said;
+  };
+  struct Gone {
+    std::shared_ptr<WorkerStream> stream;
+  };
+  using Called = std::function<void(const LoopView&)>;
+  using Item = std::variant<Asked, Hello, Message, Gone, Called>;
+
+  // Effects that wait for batch `seq`.
+  struct Waiting {
+    uint64_t seq = 0;
+    std::vector<DropJob> drops;
+    std::vector<AckReport> acks;
+    std::vector<Reply> replies;
+    std::vector<JobStatus> statuses;
+    std::vector<JobId> deleted;
+  };
+
+  absl::Status Ask(Event event, Done done);
+  absl::Status Enqueue(Item item);
+  void EnqueueUnbounded(Item item);
+
+  // ---- the loop's thread ----
+  void Run();
+  bool WaitForWork(std::vector<Item>* items);
+  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Handle(Item item);
+  void Step(const Event& event);
+  void HandleHello(Hello hello);
+  void HandleTimers();
+  void RenewAll();
+  void Act();
+  void NoteRecords();
+  void Commit();
+  void Release(Waiting waiting);
+  void ReleaseDurable();
+  void Answer(const Reply& reply);
+  void DeleteOldJobs();
+  void SaveSnapshotIfDue();
+  void Fail(const absl::Status& status);
+  void EndEverything();
+
+  // ---- recovery.cc ----
+  absl::Status Replay(std::string_view payload, std::map<JobId, absl::Time>* ended);
+  void PublishRecovered(const std::map<JobId, absl::Time>& ended);
+  absl::Status DeleteUnreferencedSegments();
+
+  void OnDurable(const absl::Status& status, uint64_t seq);
+
+  const LoopParts parts_;
+  const LoopOptions options_;
+  const std::function<void(const absl::Status&)> on_failed_;
+
+  // Of the loop's thread (before Start: of Recover's).
+  MasterCore core_;
+  WorkerHub hub_;
+  CommitBuilder builder_;
+  History history_;
+  Epoch epoch_;
+  MonoTime now_;
+  MonoTime next_pulse_;
+  Effects effects_;
+  std::deque<Waiting> waiting_;
+  std::map<RequestToken, Done> asked_;
+  RequestToken last_token_ = 0;
+  uint64_t last_seq_ = 0;
+  uint64_t durable_seq_ = 0;
+  uint64_t batches_ = 0;
+  uint64_t events_ = 0;
+  uint64_t records_since_snapshot_ = 0;
+  uint64_t snapshot_records_ = 0;  // In the last snapshot.
+  bool jobs_ended_ = false;        // Since DeleteOldJobs looked.
+  bool failed_ = false;
+
+  struct Syncer;
+  std::unique_ptr<Syncer> syncer_;
+  std::unique_ptr<Committer> committer_;
+  std::atomic<bool> journal_full_{false};
+
+  absl::Mutex mu_;
+  std::vector<Item> queue_ ABSL_GUARDED_BY(mu_);
+  bool stalled_ ABSL_GUARDED_BY(mu_) = false;  // The committer takes nothing: leave the queue.
+  uint64_t told_durable_ ABSL_GUARDED_BY(mu_) = 0;
+  bool told_ ABSL_GUARDED_BY(mu_) = false;  // The committer has said something new.
+  absl::Status store_error_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;  // Takes no more.
+
+  std::thread thread_;
+};
+
+}  // namespace tandem::master
+
+#endif  // TANDEM_MASTER_SERVER_EVENT_LOOP_H_

@@ -1,0 +1,46 @@
+// JobChecker: everything that can be found wrong with a request before the core sees it.
+//
+//   ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> job, checker.Check(owner, &spec_proto));
+//
+// Strict decoding, the kernel, ValidateAndBind, sizes on the wire, and whether the owner has every
+// blob that the job names.
+//
+// Thread-safety: safe from any thread; Check reads files. Ownership: the parts outlive it.
+#ifndef TANDEM_MASTER_SERVER_JOB_CHECKER_H_
+#define TANDEM_MASTER_SERVER_JOB_CHECKER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/data/blob_store.h"
+#include "common/model/bound_job.h"
+#include "master/server/kernel_book.h"
+#include "tandem/v1/jobs.pb.h"
+
+namespace tandem::master {
+
+class JobChecker {
+ public:
+  // A spec travels on to workers in one message, with its kernel beside it.
+  static constexpr size_t kSpecBytesMax = (4 << 20) - (128 << 10);
+
+  JobChecker(const KernelBook* kernels, BlobStore* blobs, Capabilities capabilities)
+      : kernels_(kernels), blobs_(blobs), capabilities_(capabilities) {}
+
+  // Takes the proto apart. Errors: those of SubmitJob, with the field's path.
+  absl::StatusOr<std::shared_ptr<const BoundJob>> Check(const std::string& owner,
+                                                        v1::JobSpec* spec) const;
+
+ private:
+  absl::Status CheckBlobs(const JobSpec& spec) const;
+
+  const KernelBook* const kernels_;
+  BlobStore* const blobs_;
+  const Capabilities capabilities_;
+};
+
+}  // namespace tandem::master
+
+#endif  // TANDEM_MASTER_SERVER_JOB_CHECKER_H_

@@ -1,0 +1,223 @@
+#include "master/server/jobs_service.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/base/error.h"
+#include "common/base/reason.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/data/xxh3.h"
+#include "common/rpc/owner.h"
+#include "common/rpc/status.h"
+#include "common/wire/decode_util.h"
+#include "common/wire/lease_messages.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "master/server/job_view.h"
+
+namespace tandem::master {
+namespace {
+
+// Equal requests have equal hashes, whatever the order of their maps.
+uint64_t HashOf(const v1::SubmitJobRequest& request) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    request.spec().SerializeToCodedStream(&coded);
+  }
+  return Xxh3(bytes);
+}
+
+absl::StatusOr<uint32_t> PageSize(uint32_t asked) {
+  if (asked == 0) return JobsService::kPageSizeDefault;
+  if (asked <= JobsService::kPageSizeMax) return asked;
+  return WithField(InvalidError(reason::kLimitExceeded, StrCat("page_size is ", asked, "; at most ",
+                                                               JobsService::kPageSizeMax)),
+                   "page_size");
+}
+
+absl::StatusOr<JobFilter> FilterOf(const std::string& owner, const v1::ListJobsRequest& request) {
+  JobFilter filter;
+  if (!request.all_owners()) filter.owner = owner;
+  for (const int state : request.states()) {
+    if (state <= v1::JOB_STATE_UNSPECIFIED || state > v1::CANCELLED) {
+      return WithField(InvalidError(reason::kBadArgument, StrCat("state ", state, " is unknown")),
+                       "states");
+    }
+    filter.states.push_back(static_cast<uint32_t>(state - v1::PENDING));
+  }
+  filter.name_prefix = request.name_prefix();
+  filter.labels = {request.labels().begin(), request.labels().end()};
+  return filter;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* JobsService::OnPool(grpc::CallbackServerContext* context, Answer answer) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<std::string> owner = rpc::OwnerOf(*context);
+  if (!owner.ok()) {
+    reactor->Finish(rpc::ToGrpc(owner.status()));
+    return reactor;
+  }
+  parts_.pool->Run([reactor, owner = *std::move(owner), answer = std::move(answer)] {
+    reactor->Finish(rpc::ToGrpc(answer(owner)));
+  });
+  return reactor;
+}
+
+EventLoop::Done JobsService::FinishWithJob(grpc::ServerUnaryReactor* reactor,
+                                           v1::Job* response) const {
+  return [this, reactor, response](absl::StatusOr<JobId> job) {
+    if (job.ok()) {
+      if (const std::optional<JobView> view = parts_.board->Find(*job)) {
+        EncodeJob(*view, JobDetail::kWhole, response);
+      } else {
+        job = NoSuchJob(*job);
+      }
+    }
+    reactor->Finish(rpc::ToGrpc(job.status()));
+  };
+}
+
+absl::Status JobsService::QueueSubmit(const std::string& owner, const v1::SubmitJobRequest& request,
+                                      EventLoop::Done done) {
+  if (request.request_id().empty()) {
+    return WithField(InvalidError(reason::kBadSpec,
+                                  "request_id is missing: a fresh UUID makes a repeated call safe"),
+                     "request_id");
+  }
+  RETURN_IF_ERROR(wire::CheckText(request.request_id(), kRequestIdBytesMax, "request_id"));
+  v1::JobSpec spec = request.spec();
+  ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> bound, parts_.checker->Check(owner, &spec));
+  return parts_.loop->Submit({.token = 0,
+                              .bound = std::move(bound),
+                              .request_id = request.request_id(),
+                              .request_hash = HashOf(request),
+                              .submitted = parts_.clock->WallNow()},
+                             std::move(done));
+}
+
+grpc::ServerUnaryReactor* JobsService::SubmitJob(grpc::CallbackServerContext* context,
+                                                 const v1::SubmitJobRequest* request,
+                                                 v1::Job* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<std::string> owner = rpc::OwnerOf(*context);
+  if (!owner.ok()) {
+    reactor->Finish(rpc::ToGrpc(owner.status()));
+    return reactor;
+  }
+  parts_.pool->Run([this, reactor, request, response, owner = *std::move(owner)] {
+    const absl::Status status = QueueSubmit(owner, *request, FinishWithJob(reactor, response));
+    if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobsService::PlanJob(grpc::CallbackServerContext* context,
+                                               const v1::SubmitJobRequest* request,
+                                               v1::JobPlan* response) {
+  return OnPool(context, [this, request, response](const std::string& owner) -> absl::Status {
+    v1::JobSpec spec = request->spec();
+    ASSIGN_OR_RETURN(const std::shared_ptr<const BoundJob> bound,
+                     parts_.checker->Check(owner, &spec));
+    EncodePlan(*bound, response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* JobsService::GetJob(grpc::CallbackServerContext* context,
+                                              const v1::GetJobRequest* request, v1::Job* response) {
+  return OnPool(context, [this, request, response](const std::string& owner) -> absl::Status {
+    ASSIGN_OR_RETURN(const JobView view, parts_.finder->Find(JobId(request->id()), owner));
+    EncodeJob(view, JobDetail::kWhole, response);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status JobsService::List(const std::string& owner, const v1::ListJobsRequest& request,
+                               v1::ListJobsResponse* response) const {
+  ASSIGN_OR_RETURN(const uint32_t page_size, PageSize(request.page_size()));
+  ASSIGN_OR_RETURN(const JobFilter filter, FilterOf(owner, request));
+  absl::StatusOr<JobFinder::Page> page =
+      parts_.finder->List(filter, page_size, request.page_token());
+  if (!page.ok()) return WithField(page.status(), "page_token");
+  for (const JobFinder::Entry& entry : page->entries) {
+    if (entry.live) {
+      EncodeJob(*entry.live, JobDetail::kBrief, response->add_jobs());
+    } else {
+      EncodeRow(entry.row, response->add_jobs());
+    }
+  }
+  response->set_next_page_token(page->next_page_token);
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* JobsService::ListJobs(grpc::CallbackServerContext* context,
+                                                const v1::ListJobsRequest* request,
+                                                v1::ListJobsResponse* response) {
+  return OnPool(context, [this, request, response](const std::string& owner) {
+    return List(owner, *request, response);
+  });
+}
+
+grpc::ServerWriteReactor<v1::Job>* JobsService::WatchJob(grpc::CallbackServerContext* context,
+                                                         const v1::WatchJobRequest* request) {
+  std::shared_ptr<JobWatch> watch =
+      JobWatch::Start(parts_.board, parts_.clock, parts_.watch, request->after_sequence());
+  JobWatch* reactor = watch.get();
+  absl::StatusOr<std::string> owner = rpc::OwnerOf(*context);
+  if (!owner.ok()) {
+    watch->Close(owner.status());
+    return reactor;
+  }
+  const JobId job(request->id());
+  if (parts_.board->Has(job)) {
+    watch->Watch(job, *owner);
+    return reactor;
+  }
+  parts_.pool->Run([this, watch = std::move(watch), job, owner = *std::move(owner)] {
+    absl::StatusOr<JobView> view = parts_.finder->Find(job, owner);
+    if (view.ok()) {
+      watch->ShowEnded(*view);
+    } else {
+      watch->Close(view.status());
+    }
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobsService::CancelJob(grpc::CallbackServerContext* context,
+                                                 const v1::CancelJobRequest* request,
+                                                 v1::Job* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<std::string> owner = rpc::OwnerOf(*context);
+  absl::Status status = owner.status();
+  if (status.ok()) {
+    status = parts_.loop->Cancel({.token = 0, .job = JobId(request->id()), .owner = *owner},
+                                 FinishWithJob(reactor, response));
+  }
+  if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobsService::ListFailures(grpc::CallbackServerContext* context,
+                                                    const v1::ListFailuresRequest* request,
+                                                    v1::ListFailuresResponse* response) {
+  return OnPool(context, [this, request, response](const std::string& owner) -> absl::Status {
+    ASSIGN_OR_RETURN(const uint32_t page_size, PageSize(request->page_size()));
+    ASSIGN_OR_RETURN(const JobView view, parts_.finder->Find(JobId(request->id()), owner));
+    absl::StatusOr<FailurePage> page =
+        parts_.store->FailuresOf(view.status.job, page_size, request->page_token());
+    if (!page.ok()) return WithField(page.status(), "page_token");
+    for (const FailureRow& row : page->rows) wire::Encode(row.failure, response->add_failures());
+    response->set_next_page_token(page->next_page_token);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tandem::master

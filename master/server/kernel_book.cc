@@ -1,0 +1,88 @@
+#include "master/server/kernel_book.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/error.h"
+#include "common/base/reason.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+
+namespace tandem::master {
+
+absl::StatusOr<KernelInfo> KernelOfEntry(const kernels::CatalogEntry& entry) {
+  KernelInfo kernel;
+  kernel.name = entry.name;
+  ASSIGN_OR_RETURN(kernel.signature, Signature::Parse(entry.signature));
+  kernel.content_hash = entry.content_hash;
+  kernel.output_class = static_cast<OutputClass>(entry.output_class);
+  kernel.tolerance = entry.tolerance;
+  kernel.split_axes = entry.split_axes;
+  kernel.cost.ns_per_unit = entry.cost_ns;
+  kernel.cost.units = entry.cost_units;
+  kernel.cost.grain = entry.grain > 0 ? static_cast<uint64_t>(entry.grain) : 0;
+  kernel.whole_leaf = entry.whole_leaf;
+  kernel.host_stages = entry.host_stages;
+  kernel.fault_reasons = entry.faults;
+  return kernel;
+}
+
+KernelBook::KernelBook() {
+  absl::MutexLock lock(&mu_);
+  for (const kernels::CatalogEntry& entry : kernels::Catalog()) {
+    absl::StatusOr<KernelInfo> kernel = KernelOfEntry(entry);
+    CHECK_OK(kernel);
+    Add({std::make_shared<const KernelInfo>(*std::move(kernel)), true});
+  }
+}
+
+void KernelBook::Add(KnownKernel kernel) {
+  const KernelInfo& info = *kernel.info;
+  if (const auto it = by_identity_.find(info.identity());
+      it != by_identity_.end() && it->second.builtin) {
+    return;
+  }
+  KnownKernel& named = by_name_[info.name];
+  if (named.info == nullptr || !named.builtin) named = kernel;
+  by_identity_[info.identity()] = std::move(kernel);
+}
+
+void KernelBook::Announce(std::shared_ptr<const KernelInfo> kernel) {
+  absl::MutexLock lock(&mu_);
+  Add({std::move(kernel), false});
+}
+
+absl::StatusOr<std::shared_ptr<const KernelInfo>> KernelBook::Find(
+    std::string_view reference) const {
+  ASSIGN_OR_RETURN(const KernelRef ref, ParseKernelRef(reference));
+  absl::MutexLock lock(&mu_);
+  const auto named = by_name_.find(ref.name);
+  if (named == by_name_.end()) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, kernel] : by_name_) names.push_back(name);
+    const std::string_view nearest = Nearest(ref.name, names);
+    return Error(absl::StatusCode::kNotFound, reason::kUnknownKernel,
+                 StrCat("no kernel is named ", Quoted(ref.name),
+                        nearest.empty() ? "" : StrCat("; did you mean ", nearest, "?"),
+                        " `tandem kernel ls` shows those there are; one of your own is known once "
+                        "a worker has loaded it"));
+  }
+  if (ref.content_hash == 0) return named->second.info;
+  const auto it = by_identity_.find(reference);
+  if (it != by_identity_.end()) return it->second.info;
+  return Error(absl::StatusCode::kFailedPrecondition, reason::kKernelChanged,
+               StrCat("the kernel ", ref.name, " is known as ", named->second.info->identity(),
+                      ", not as ", reference, ": leave out the hash, or load that content"));
+}
+
+std::vector<KnownKernel> KernelBook::List(std::string_view after, size_t count) const {
+  absl::MutexLock lock(&mu_);
+  std::vector<KnownKernel> kernels;
+  for (auto it = by_identity_.upper_bound(after);
+       it != by_identity_.end() && kernels.size() < count; ++it) {
+    kernels.push_back(it->second);
+  }
+  return kernels;
+}
+
+}  // namespace tandem::master

@@ -1,0 +1,138 @@
+#include "master/server/server.h"
+
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/data/data_service.h"
+#include "common/data/host_id.h"
+#include "common/data/io_pool.h"
+#include "master/server/cluster_service.h"
+#include "master/server/control_service.h"
+#include "master/server/job_board.h"
+#include "master/server/job_checker.h"
+#include "master/server/job_finder.h"
+#include "master/server/jobs_service.h"
+#include "master/server/kernel_book.h"
+#include "master/server/output_reader.h"
+#include "master/store/sqlite_store.h"
+
+namespace tandem::master {
+
+// In the order in which they are made; gone in the opposite order.
+struct Master::Parts {
+  std::unique_ptr<SqliteStore> store;
+  std::unique_ptr<BlobStore> blobs;
+  std::unique_ptr<SegmentStore> segments;
+  JobBoard board;
+  KernelBook kernels;
+  std::unique_ptr<JobChecker> checker;
+  std::unique_ptr<JobFinder> finder;
+  std::unique_ptr<OutputReader> outputs;
+  std::unique_ptr<EventLoop> loop;
+  std::unique_ptr<IoPool> pool;
+  std::unique_ptr<JobsService> jobs;
+  std::unique_ptr<ClusterService> cluster;
+  std::unique_ptr<ControlService> control;
+  std::unique_ptr<DataService> data;
+  std::unique_ptr<rpc::Server> server;
+
+  absl::Status Open(const MasterOptions& options);
+  void MakeServices(const MasterOptions& options, const std::string& host_id);
+};
+
+absl::Status Master::Parts::Open(const MasterOptions& options) {
+  RETURN_IF_ERROR(CreateDirectories(*RealFileSystem(), options.directory));
+  SqliteStoreOptions store_options;
+  store_options.directory = options.directory;
+  ASSIGN_OR_RETURN(store, SqliteStore::Open(store_options));
+  ASSIGN_OR_RETURN(blobs, BlobStore::Open(RealFileSystem(), options.directory, options.blobs));
+  ASSIGN_OR_RETURN(segments,
+                   SegmentStore::Open(RealFileSystem(), options.directory, options.segments));
+  return absl::OkStatus();
+}
+
+void Master::Parts::MakeServices(const MasterOptions& options, const std::string& host_id) {
+  pool = std::make_unique<IoPool>(options.io_threads);
+  JobsServiceParts jobs_parts;
+  jobs_parts.loop = loop.get();
+  jobs_parts.board = &board;
+  jobs_parts.finder = finder.get();
+  jobs_parts.store = store.get();
+  jobs_parts.checker = checker.get();
+  jobs_parts.pool = pool.get();
+  jobs_parts.clock = options.clock;
+  jobs_parts.watch = options.watch;
+  jobs = std::make_unique<JobsService>(jobs_parts);
+  ClusterServiceParts cluster_parts;
+  cluster_parts.loop = loop.get();
+  cluster_parts.board = &board;
+  cluster_parts.kernels = &kernels;
+  cluster_parts.version = TANDEM_VERSION;
+  cluster_parts.cluster_id = store->cluster_id();
+  cluster_parts.host_id = host_id;
+  cluster_parts.started = options.clock->WallNow();
+  cluster = std::make_unique<ClusterService>(std::move(cluster_parts));
+  control = std::make_unique<ControlService>(loop.get(), &board, options.clock);
+  DataServiceOptions data_options;
+  data_options.blobs = blobs.get();
+  data_options.segments = segments.get();
+  data_options.outputs = outputs.get();
+  data_options.pool = pool.get();
+  if (options.offer_local_data) data_options.local_host_id = host_id;
+  data = std::make_unique<DataService>(std::move(data_options));
+}
+
+Master::Master(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Master::~Master() { Shutdown(absl::ZeroDuration()); }
+
+absl::StatusOr<std::unique_ptr<Master>> Master::Start(
+    MasterOptions options, std::function<void(const absl::Status&)> on_failed) {
+  auto parts = std::make_unique<Parts>();
+  RETURN_IF_ERROR(parts->Open(options));
+  const std::string host_id = HostId();
+  LoopParts loop_parts;
+  loop_parts.store = parts->store.get();
+  loop_parts.segments = parts->segments.get();
+  loop_parts.board = &parts->board;
+  loop_parts.kernels = &parts->kernels;
+  loop_parts.clock = options.clock;
+  loop_parts.cluster_id = parts->store->cluster_id();
+  loop_parts.host_id = host_id;
+  parts->loop =
+      std::make_unique<EventLoop>(std::move(loop_parts), options.loop, std::move(on_failed));
+  parts->checker =
+      std::make_unique<JobChecker>(&parts->kernels, parts->blobs.get(), options.capabilities);
+  parts->finder = std::make_unique<JobFinder>(&parts->board, parts->store.get());
+  parts->outputs = std::make_unique<OutputReader>(parts->finder.get(), parts->store.get(),
+                                                  parts->segments.get());
+  RETURN_IF_ERROR(parts->loop->Recover());
+  parts->MakeServices(options, host_id);
+  parts->loop->Start();
+  grpc::Service* const services[] = {parts->jobs.get(), parts->cluster.get(), parts->control.get(),
+                                     parts->data.get()};
+  absl::StatusOr<std::unique_ptr<rpc::Server>> server =
+      rpc::Server::Start(options.listen, services);
+  if (!server.ok()) {
+    parts->loop->Stop();
+    return server.status();
+  }
+  parts->server = *std::move(server);
+  TLOG(Info, "master_listens", "address", parts->server->address(), "epoch", parts->loop->epoch(),
+       "cluster", parts->store->cluster_id(), "directory", options.directory);
+  return std::unique_ptr<Master>(new Master(std::move(parts)));
+}
+
+const std::string& Master::address() const { return parts_->server->address(); }
+int Master::port() const { return parts_->server->port(); }
+const std::string& Master::cluster_id() const { return parts_->store->cluster_id(); }
+Epoch Master::epoch() const { return parts_->loop->epoch(); }
+
+void Master::Shutdown(absl::Duration grace) {
+  // The loop first: it answers what waits, so that the server's calls can end.
+  if (parts_->loop != nullptr) parts_->loop->Stop();
+  if (parts_->server != nullptr) parts_->server->Shutdown(grace);
+}
+
+}  // namespace tandem::master

@@ -1,0 +1,266 @@
+#include "master/server/worker_stream.h"
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/reason.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/rpc/status.h"
+#include "common/wire/decode_util.h"
+#include "common/wire/kernel.h"
+#include "common/wire/lease_messages.h"
+#include "master/server/commit_check.h"
+
+namespace tandem::master {
+
+std::shared_ptr<WorkerStream> WorkerStream::Start(WorkerInbox* inbox, const JobBoard* board,
+                                                  const Clock* clock) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(inbox, board, clock));
+  stream->self_ = stream;
+  stream->Drive();
+  return stream;
+}
+
+void WorkerStream::OnDone() {
+  inbox_->OnGone(shared_from_this());
+  self_.reset();
+}
+
+// ---- reading ----
+
+void WorkerStream::OnReadDone(bool ok) {
+  if (!ok) return Close(absl::OkStatus());  // It has said all, or is gone.
+  FromWorker message;
+  bool first = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (end_) return;
+    first = !std::exchange(greeted_, true);
+  }
+  const absl::Status status = first ? TakeHello() : TakeMessage(&message);
+  if (!status.ok()) {
+    TLOG(Warning, "worker_message_refused", "error", ToStd(status.message()));
+    return Close(status);
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    reading_ = false;
+    if (!first) ++unhandled_;
+  }
+  if (first) return;  // Welcome() reads on.
+  inbox_->OnMessage(shared_from_this(), std::move(message));
+  Drive();
+}
+
+void WorkerStream::Handled() {
+  {
+    absl::MutexLock lock(&mu_);
+    --unhandled_;
+  }
+  Drive();
+}
+
+absl::Status WorkerStream::TakeHello() {
+  if (!incoming_.has_hello()) return wire::Malformed("hello", "is missing: it comes first");
+  wire::WorkerHello hello;
+  RETURN_IF_ERROR(WithField(wire::Decode(incoming_.mutable_hello(), &hello), "hello"));
+  if (wire::ProtocolMajor(hello.protocol) != wire::ProtocolMajor(wire::kProtocol)) {
+    return Error(
+        absl::StatusCode::kFailedPrecondition, reason::kVersionSkew,
+        StrCat("worker ", hello.name, " (", hello.version, ") speaks protocol ", hello.protocol,
+               ", this master ", wire::kProtocol, ": run the same release on both"));
+  }
+  inbox_->OnHello(shared_from_this(), std::move(hello));
+  return absl::OkStatus();
+}
+
+absl::Status WorkerStream::TakeMessage(FromWorker* message) {
+  std::vector<Event>* events = &message->events;
+  if (incoming_.has_hello()) return wire::Malformed("hello", "came twice");
+  TakePulse(events);
+  WorkerId worker;
+  {
+    absl::MutexLock lock(&mu_);
+    worker = worker_;
+  }
+  if (!incoming_.kernels().empty()) {
+    WorkerAnnounced announced{worker, {}};
+    for (v1::Kernel& kernel : *incoming_.mutable_kernels()) {
+      RETURN_IF_ERROR(
+          WithField(wire::Decode(&kernel, &announced.kernels.emplace_back()), "kernels"));
+    }
+    events->push_back(std::move(announced));
+  }
+  for (int i = 0; i < incoming_.reports_size(); ++i) {
+    RETURN_IF_ERROR(
+        WithField(TakeReport(incoming_.mutable_reports(i), events), wire::Indexed("reports", i)));
+  }
+  if (incoming_.leaving()) events->push_back(WorkerLeft{worker});
+  if (incoming_.counters().size() > kCountersMax) {
+    return wire::Malformed("counters", StrCat("are more than ", kCountersMax));
+  }
+  for (const auto& [name, grown] : incoming_.counters()) {
+    RETURN_IF_ERROR(wire::CheckText(name, wire::WireLimits::kNameBytes, "counters"));
+    message->counters[name] += grown;
+  }
+  return absl::OkStatus();
+}
+
+void WorkerStream::TakePulse(std::vector<Event>* events) {
+  absl::MutexLock lock(&mu_);
+  WorkerPulsed pulsed{worker_, absl::ZeroDuration()};
+  if (incoming_.pulse() != 0 && incoming_.pulse() != last_pulse_) {
+    last_pulse_ = incoming_.pulse();
+    const MonoTime sent = MonoTime::FromNanos(static_cast<int64_t>(last_pulse_));
+    const MonoTime now = clock_->Now();
+    if (sent < now) pulsed.round_trip = now - sent;
+  }
+  events->push_back(pulsed);
+}
+
+absl::Status WorkerStream::TakeReport(worker::v1::Report* report, std::vector<Event>* events) {
+  WorkerReported reported;
+  RETURN_IF_ERROR(wire::Decode(report, &reported.report));
+  RETURN_IF_ERROR(CheckReport(reported.report));
+  {
+    absl::MutexLock lock(&mu_);
+    reported.worker = worker_;
+  }
+  events->push_back(std::move(reported));
+  return absl::OkStatus();
+}
+
+absl::Status WorkerStream::CheckReport(const Report& report) {
+  const auto find = [this](JobId job) -> const BoundJob* {
+    if (last_job_ == nullptr || last_job_->job != job) last_job_ = board_->FindAccepted(job);
+    return last_job_ == nullptr ? nullptr : last_job_->bound.get();
+  };
+  // A job that is no longer here is stale, not malformed: the core drops it.
+  for (size_t i = 0; i < report.commits.size(); ++i) {
+    if (const BoundJob* job = find(report.commits[i].job)) {
+      absl::Status status = CheckCommit(*job, report.commits[i]);
+      if (!status.ok()) {
+        return WithField(std::move(status), wire::Indexed("commits", static_cast<int64_t>(i)));
+      }
+    }
+  }
+  for (size_t i = 0; i < report.merges.size(); ++i) {
+    if (const BoundJob* job = find(report.merges[i].job)) {
+      absl::Status status = CheckMerge(*job, report.merges[i]);
+      if (!status.ok()) {
+        return WithField(std::move(status), wire::Indexed("merges", static_cast<int64_t>(i)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// ---- writing ----
+
+void WorkerStream::Welcome(WorkerId worker) {
+  {
+    absl::MutexLock lock(&mu_);
+    worker_ = worker;
+  }
+  Drive();
+}
+
+void WorkerStream::Send(worker::v1::MasterMessage message) {
+  bool cut_off = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (end_) return;
+    const size_t bytes = message.ByteSizeLong();
+    const bool alone =
+        message.has_welcome() || (!waiting_.empty() && waiting_.back().message.has_welcome());
+    if (!waiting_.empty() && !alone && waiting_.back().bytes + bytes <= kMergedBytesMax) {
+      waiting_.back().message.MergeFrom(message);
+      waiting_.back().message.set_drain(message.drain());  // The last word counts.
+      waiting_.back().bytes += bytes;
+    } else {
+      waiting_.push_back({std::move(message), bytes});
+    }
+    waiting_bytes_ += bytes;
+    cut_off = waiting_bytes_ > kWaitingBytesMax;
+  }
+  if (cut_off) {
+    return Close(Error(absl::StatusCode::kResourceExhausted, reason::kOverloaded,
+                       "the worker does not read what the master sends; attach again"));
+  }
+  Drive();
+}
+
+void WorkerStream::OnWriteDone(bool ok) {
+  {
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+    if (!ok) waiting_.clear();  // The read side ends the call.
+  }
+  Drive();
+}
+
+void WorkerStream::Close(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (end_) return;
+    end_ = status;
+    waiting_.clear();
+  }
+  Drive();
+}
+
+WorkerStream::Action WorkerStream::NextAction() {
+  if (driving_ || finished_) return Action::kNone;
+  if (end_) {
+    finished_ = true;
+    return Action::kFinish;
+  }
+  const bool may_read = !greeted_ || (worker_.valid() && unhandled_ < kUnhandledMax);
+  if (!reading_ && may_read) {
+    reading_ = true;
+    return Action::kRead;
+  }
+  if (!writing_ && !waiting_.empty()) {
+    outgoing_ = std::move(waiting_.front().message);
+    waiting_bytes_ -= waiting_.front().bytes;
+    waiting_.pop_front();
+    writing_ = true;
+    return Action::kWrite;
+  }
+  return Action::kNone;
+}
+
+void WorkerStream::Drive() {
+  const std::shared_ptr<WorkerStream> keep = shared_from_this();
+  while (true) {
+    Action action;
+    absl::Status end;
+    {
+      absl::MutexLock lock(&mu_);
+      action = NextAction();
+      if (action == Action::kNone) return;
+      if (action == Action::kFinish) end = *end_;
+      driving_ = true;
+    }
+    switch (action) {
+      case Action::kNone:
+        break;
+      case Action::kRead:
+        StartRead(&incoming_);
+        break;
+      case Action::kWrite:
+        StartWrite(&outgoing_);
+        break;
+      case Action::kFinish:
+        Finish(rpc::ToGrpc(end));
+        break;
+    }
+    absl::MutexLock lock(&mu_);
+    driving_ = false;
+  }
+}
+
+}  // namespace tandem::master
