@@ -141,37 +141,67 @@ bool CachedBlob::Resident(uint64_t offset, uint64_t length) const {
   return true;
 }
 
+CachedBlob::Claim CachedBlob::ClaimMissing(uint64_t block, uint64_t end) {
+  absl::MutexLock lock(&mu_);
+  while (block < end) {
+    if (HasBlock(block)) {
+      ++block;
+    } else if (fetching_.contains(block)) {
+      const auto free = [this, block]()
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return Unclaimed(block); };
+      mu_.Await(absl::Condition(&free));
+    } else {
+      Claim claim = {block, block};
+      while (claim.end < end && claim.end - block < kFetchBlocksMax && !HasBlock(claim.end) &&
+             fetching_.insert(claim.end).second) {
+        ++claim.end;
+      }
+      return claim;
+    }
+  }
+  return {};
+}
+
+void CachedBlob::Release(const Claim& claim) {
+  absl::MutexLock lock(&mu_);
+  for (uint64_t block = claim.first; block < claim.end; ++block) fetching_.erase(block);
+}
+
+absl::Status CachedBlob::FetchBlocks(const Claim& claim, const Reader& reader) {
+  const uint64_t from = claim.first * kBlockBytes;
+  const uint64_t bytes = std::min(claim.end * kBlockBytes, size_) - from;
+  AlignedBuffer buffer;
+  char* at = reinterpret_cast<char*>(buffer.Ensure(bytes));
+  if (at == nullptr) {
+    return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
+                 "no memory to fetch an operand");
+  }
+  RETURN_IF_ERROR(reader(from, bytes, at));
+  for (uint64_t written = 0; written < bytes;) {
+    const ssize_t n =
+        pwrite(file_.get(), at + written, bytes - written, static_cast<off_t>(from + written));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return FileError("the cache", "write");
+    written += static_cast<uint64_t>(n);
+  }
+  for (uint64_t block = claim.first; block < claim.end; ++block) {
+    bits_[block / 64].fetch_or(uint64_t{1} << (block % 64), std::memory_order_release);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<uint64_t> CachedBlob::Fetch(uint64_t offset, uint64_t length, const Reader& reader) {
   uint64_t fetched = 0;
   if (length == 0) return fetched;
-  AlignedBuffer buffer;
   const uint64_t end = (offset + length - 1) / kBlockBytes + 1;
   for (uint64_t block = offset / kBlockBytes; block < end;) {
-    if (HasBlock(block)) {
-      ++block;
-      continue;
-    }
-    uint64_t last = block + 1;
-    while (last < end && last - block < kFetchBlocksMax && !HasBlock(last)) ++last;
-    const uint64_t from = block * kBlockBytes;
-    const uint64_t bytes = std::min(last * kBlockBytes, size_) - from;
-    char* at = reinterpret_cast<char*>(buffer.Ensure(bytes));
-    if (at == nullptr) {
-      return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
-                   "no memory to fetch an operand");
-    }
-    RETURN_IF_ERROR(reader(from, bytes, at));
-    for (uint64_t written = 0; written < bytes;) {
-      const ssize_t n =
-          pwrite(file_.get(), at + written, bytes - written, static_cast<off_t>(from + written));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return FileError("the cache", "write");
-      written += static_cast<uint64_t>(n);
-    }
-    for (; block < last; ++block) {
-      bits_[block / 64].fetch_or(uint64_t{1} << (block % 64), std::memory_order_release);
-    }
-    fetched += bytes;
+    const Claim claim = ClaimMissing(block, end);
+    if (claim.first == claim.end) break;
+    const absl::Status status = FetchBlocks(claim, reader);
+    Release(claim);
+    RETURN_IF_ERROR(status);
+    fetched += std::min(claim.end * kBlockBytes, size_) - claim.first * kBlockBytes;
+    block = claim.end;
   }
   return fetched;
 }

@@ -7,7 +7,8 @@
 //
 // Beside a blob's file lies its map: a bit for each block of 1 MiB that is there, shared by the
 // processes that map it. A bit is set after its block's bytes, so whoever sees the bit sees them.
-// Two processes may fetch the same block at the same time: both write the same bytes. A map tells
+// Threads of one process share a fetch; two processes may fetch the same block at the same time:
+// both write the same bytes. A map tells
 // which boot of the machine it belongs to: after a crash of the machine, what it says is not
 // believed.
 //
@@ -24,10 +25,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/model/locator.h"
 
@@ -66,7 +70,21 @@ class CachedBlob {
   friend class BlobCache;
   CachedBlob(uint64_t size, UniqueFd file, UniqueFd map_file, MappedFile data, MappedFile map);
   bool HasBlock(uint64_t block) const;
+  struct Claim {
+    uint64_t first = 0;
+    uint64_t end = 0;
+  };
+  // The next blocks of [block, end) that are missing, claimed for the caller, after waiting for
+  // those that another thread is fetching. Empty: none is missing.
+  Claim ClaimMissing(uint64_t block, uint64_t end);
+  void Release(const Claim& claim);
+  absl::Status FetchBlocks(const Claim& claim, const Reader& reader);
+  bool Unclaimed(uint64_t block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !fetching_.contains(block);
+  }
 
+  absl::Mutex mu_;
+  std::set<uint64_t> fetching_ ABSL_GUARDED_BY(mu_);  // blocks
   const uint64_t size_;
   const UniqueFd file_;
   const UniqueFd map_file_;  // carries the shared lock

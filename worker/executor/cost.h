@@ -13,8 +13,9 @@ class TaskCost {
   explicit TaskCost(double hinted_ns = 0) : ns_(hinted_ns) {}
   double ns() const { return ns_; }
   bool measured() const { return measured_; }
-  // A run cost `factor` times what this estimate said. The first one replaces the hint.
-  void Learn(double factor);
+  // A run of `busy_ns` cost `factor` times what this estimate said. Short runs say little: what
+  // they cost is mostly how they began. A long first one replaces the hint.
+  void Learn(double factor, double busy_ns);
   // A run of a task cost this much, while nothing was expected.
   void Set(double ns);
 

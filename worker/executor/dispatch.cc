@@ -171,7 +171,7 @@ void Executor::Learn(const Run& run) {
   for (Piece* piece : run.pieces) {
     Job* job = piece->job();
     if (batch.expected_ns > 0) {
-      job->cost.Learn(cost / batch.expected_ns);
+      job->cost.Learn(cost / batch.expected_ns, static_cast<double>(batch.busy_ns));
     } else {
       job->cost.Set(cost / static_cast<double>(run.tasks));
     }

@@ -115,7 +115,8 @@ void Executor::SetUp(executor::v1::JobSetup* setup) {
     return;
   }
   const auto factor = kernel_factor_.find((*job)->bound().kernel_identity);
-  if (factor != kernel_factor_.end() && (*job)->cost.ns() > 0) (*job)->cost.Learn(factor->second);
+  if (factor != kernel_factor_.end() && (*job)->cost.ns() > 0)
+    (*job)->cost.Set((*job)->cost.ns() * factor->second);
   // A job that was forgotten and still has pieces in flight is given another life beside them.
   auto& slot = jobs_[id];
   if (slot != nullptr) retired_.push_back(std::move(slot));

@@ -64,12 +64,12 @@ class Merge {
   Job* const job_;
   const uint32_t lane_;
   BufferPool* const pool_;
-  absl::Status decoded_;
   std::vector<Input> inputs_;  // ascending by first leaf
   PartialOutput output_;
   bool waits_ = false;
   uint64_t counted_ = 0;
   uint64_t failed_ = 0;
+  const absl::Status decoded_;  // Last: decoding fills in what stands above.
 };
 
 }  // namespace tandem::worker

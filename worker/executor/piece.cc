@@ -13,6 +13,9 @@ namespace {
 constexpr char kGivenUp[] =
     "CRASH_LIMIT: the task was running when its executor was lost too often";
 
+// More fault bytes than this are cleared on the lane.
+constexpr uint64_t kClearHereBytes = 16 << 10;
+
 Plan PlanOf(const executor::v1::RunPiece& run, const BoundJob& job) {
   const LeafRange leaves = {run.first_leaf(), run.first_leaf() + run.leaf_count()};
   return PlanRange(job, job.tree.Tasks(leaves));
@@ -134,6 +137,8 @@ absl::Status Piece::Allocate(OutputStore* store, BufferPool* pool) {
       return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
                    "no memory for fault bytes; choose a smaller grain");
     }
+    clear_faults_ = plan_.tasks.size() > kClearHereBytes;
+    if (!clear_faults_) std::memset(faults_.data(), 0, plan_.tasks.size());
   }
   return absl::OkStatus();
 }
@@ -154,13 +159,13 @@ BatchPart Piece::Part() {
 }
 
 bool Piece::needs_before() const {
-  return faults_.data() != nullptr ||
+  return clear_faults_ ||
          std::any_of(views_.begin(), views_.end(),
                      [](const std::unique_ptr<OperandView>& view) { return view->prepares(); });
 }
 
 void Piece::Before(HostCrew& crew) {
-  if (faults_.data() != nullptr) std::memset(faults_.data(), 0, plan_.tasks.size());
+  if (clear_faults_) std::memset(faults_.data(), 0, plan_.tasks.size());
   for (const std::unique_ptr<OperandView>& view : views_) {
     if (view->prepares()) view->Prepare(crew);
   }

@@ -90,6 +90,7 @@ class Piece {
   ArgWords args_;
   BufferPool* pool_ = nullptr;
   AlignedBuffer faults_;
+  bool clear_faults_ = false;      // on the lane, before the kernel
   std::vector<OutputSlot> slots_;  // concatenated outputs, in order
   // Ragged outputs: their index in the signature, and what was written.
   std::vector<std::pair<uint32_t, std::unique_ptr<RaggedOutput>>> ragged_;

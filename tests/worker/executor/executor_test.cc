@@ -1,0 +1,274 @@
+// What an executor says to what it is told: merging, failures, suspects, bad setups, cancel.
+#include "worker/executor/executor.h"
+
+#include <string>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/executor/harness.h"
+
+namespace tandem::worker::testing {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+JobSpec DoubleSpec(std::vector<float> x, uint64_t grain = 1) {
+  JobSpec spec;
+  spec.kernel = "double_it";
+  spec.grain = grain;
+  spec.operands["x"] =
+      Dense(DType::kF32, {static_cast<int64_t>(x.size())}, InlineLocator{BytesOf(x)});
+  return spec;
+}
+
+TEST(ExecutorTest, ItSaysItsKernelsAndItsDeviceFirst) {
+  Harness h;
+  EXPECT_EQ(h.ready().kernels_size(), 8);
+  EXPECT_EQ(h.ready().device().groups(), 2u);
+  EXPECT_EQ(h.ready().device().cores(), 4u);
+  EXPECT_EQ(h.ready().device().kind(), tandem::v1::DEVICE_CPU);
+}
+
+TEST(ExecutorTest, PiecesOfManyJobsOfOneKernelGoInOneBatch) {
+  // Whatever a busy machine makes of the costs: all of them may be gathered.
+  Harness h(false, 1 << 30, {.merge_ns = 1e15});
+  h.SetUp(1000, DoubleSpec({1}));
+  h.Run(1000, {0, 1});
+  const uint64_t batches = h.counter("batches");
+  for (uint64_t job = 1; job <= 200; ++job) {
+    h.SetUp(job, DoubleSpec({static_cast<float>(job), 0}, 2));
+  }
+  executor::v1::ToExecutor message;
+  std::vector<uint64_t> ids;
+  for (uint64_t job = 1; job <= 200; ++job) ids.push_back(h.AddPiece(job, {0, 1}, &message));
+  h.Send(std::move(message));
+  h.Until([&] { return h.done().size() == 201; });
+  for (uint64_t job = 1; job <= 200; ++job) {
+    EXPECT_THAT(ValuesOf<float>(h.OutputBytes(h.done().at(ids[job - 1]).outputs(0))),
+                ElementsAre(2 * static_cast<float>(job), 0));
+  }
+  // One batch a group.
+  EXPECT_EQ(h.counter("batches") - batches, 2u);
+  EXPECT_EQ(h.counter("parts"), 201u);
+  EXPECT_EQ(h.counter("merged_parts"), 200u);
+}
+
+TEST(ExecutorTest, AFailedTaskIsReportedWithTheKernelsReasonAndItsNeighboursFinish) {
+  Harness h;
+  h.SetUp(1, DoubleSpec({1, -2, 3, -4, 5, 6}, 3));
+  executor::v1::ToExecutor message;
+  const uint64_t piece = h.AddPiece(1, {0, 2}, &message);
+  message.mutable_runs(0)->set_attempt(4);
+  h.Send(std::move(message));
+  h.Until([&] { return h.done().contains(piece); });
+  const executor::v1::PieceDone& done = h.done().at(piece);
+  ASSERT_EQ(done.failures_size(), 2);
+  EXPECT_EQ(done.failures(0).task(), 1u);
+  EXPECT_EQ(done.failures(1).task(), 3u);
+  EXPECT_EQ(done.failures(0).reason(), "x is negative");
+  EXPECT_EQ(done.failures(0).attempt(), 4u);
+  EXPECT_EQ(done.tasks(), 4u);
+  const auto y = ValuesOf<float>(h.OutputBytes(done.outputs(0)));
+  EXPECT_EQ(y[0], 2);
+  EXPECT_EQ(y[5], 12);
+}
+
+TEST(ExecutorTest, TasksThatWereGivenUpAreNotRunAndFailWithCrashLimit) {
+  Harness h;
+  JobSpec spec;
+  spec.kernel = "die_at";
+  spec.axis_extents["n"] = 10;
+  spec.scalars["at"] = Scalar::I64(7);
+  spec.grain = 10;
+  h.SetUp(1, spec);
+  executor::v1::ToExecutor message;
+  const uint64_t piece = h.AddPiece(1, {0, 1}, &message);
+  message.mutable_runs(0)->set_suspect(true);
+  for (const uint64_t task : {7, 2, 7}) message.mutable_runs(0)->add_skip_tasks(task);
+  h.Send(std::move(message));
+  h.Until([&] { return h.done().contains(piece); });
+  const executor::v1::PieceDone& done = h.done().at(piece);
+  ASSERT_EQ(done.failures_size(), 2);
+  EXPECT_EQ(done.failures(0).task(), 2u);
+  EXPECT_EQ(done.failures(1).task(), 7u);
+  EXPECT_THAT(done.failures(0).reason(), StartsWith("CRASH_LIMIT"));
+  EXPECT_EQ(done.tasks(), 8u);
+  EXPECT_EQ(h.OutputBytes(done.outputs(0)),
+            std::string("\1\1\0\1\1\1\1\0\1\1", 10));  // what was not run is zero
+}
+
+TEST(ExecutorTest, SmallOutputsComeInlineAndLargerOnesInStagingUntilReleased) {
+  Harness h;
+  h.SetUp(1, DoubleSpec(std::vector<float>(5000, 1), 128));
+  const uint64_t small = h.Run(1, {0, 1});  // 512 bytes
+  EXPECT_TRUE(h.done().at(small).outputs(0).has_inline_());
+  const uint64_t large = h.Run(1, {0, 2});
+  ASSERT_TRUE(h.done().at(large).outputs(0).has_region());
+  const tandem::v1::Region& region = h.done().at(large).outputs(0).region();
+  EXPECT_EQ(region.length(), 1024u);
+  EXPECT_EQ(region.segment(), 0u);
+  EXPECT_GE(h.staging()->used_bytes(), 1024u);
+  executor::v1::ToExecutor message;
+  message.add_releases()->set_offset(region.offset());
+  message.mutable_releases(0)->set_length(region.length());
+  message.add_releases()->set_offset(123456789);  // nobody's
+  h.Send(std::move(message));
+  EXPECT_EQ(h.staging()->used_bytes(), 0u);
+}
+
+TEST(ExecutorTest, ASetupThatCannotRunIsAnsweredAndItsPiecesComeBack) {
+  Harness h;
+  struct Case {
+    std::function<void(executor::v1::JobSetup*)> spoil;
+    const char* reason;
+    bool fatal;
+  };
+  const Case cases[] = {
+      {[](auto* s) {
+         s->mutable_description()->mutable_kernel()->set_name("unheard_of");
+         s->mutable_description()->mutable_spec()->set_kernel("unheard_of");
+       },
+       "UNKNOWN_KERNEL", false},
+      {[](auto* s) {
+         s->mutable_description()->mutable_kernel()->set_content_hash(5);
+         s->mutable_description()->mutable_spec()->set_kernel_hash(5);
+       },
+       "KERNEL_CHANGED", false},
+      {[](auto* s) { s->mutable_description()->mutable_spec()->clear_operands(); },
+       "MISSING_OPERAND", true},
+      {[](auto* s) { s->mutable_description()->mutable_kernel()->set_signature("x[n"); },
+       "BAD_SIGNATURE", true},
+      {[](auto* s) {
+         auto* locator =
+             s->mutable_description()->mutable_spec()->mutable_operands(0)->mutable_locator();
+         locator->mutable_job_output()->set_job(3);
+         locator->mutable_job_output()->set_output("y");
+       },
+       "NOT_YET_HONOURED", false},
+  };
+  uint64_t job = 0;
+  for (const Case& bad : cases) {
+    ++job;
+    const size_t before = h.errors().size();
+    executor::v1::ToExecutor message;
+    *message.add_setups() = h.MakeSetup(job, DoubleSpec({1}));
+    bad.spoil(message.mutable_setups(0));
+    h.Send(std::move(message));
+    ASSERT_EQ(h.errors().size(), before + 1) << bad.reason;
+    EXPECT_THAT(h.errors().back().reason(), StartsWith(bad.reason));
+    EXPECT_EQ(h.errors().back().fatal(), bad.fatal) << bad.reason;
+    const uint64_t piece = h.Run(job, {0, 1});
+    EXPECT_THAT(h.errors().back().pieces(), ElementsAre(piece));
+  }
+  // Another job still runs.
+  h.SetUp(100, DoubleSpec({1}));
+  EXPECT_EQ(h.RunAll(100, {{0, 1}}), BytesOf(std::vector<float>{2}));
+}
+
+TEST(ExecutorTest, PiecesThatAreNoPartOfTheirJobComeBack) {
+  Harness h;
+  h.SetUp(1, DoubleSpec({1, 2, 3}));
+  executor::v1::ToExecutor message;
+  for (const LeafRange& leaves : {LeafRange{3, 4}, LeafRange{0, 0}, LeafRange{1, ~uint64_t{0}}}) {
+    h.AddPiece(1, leaves, &message);
+  }
+  message.mutable_runs(2)->set_leaf_count(~uint64_t{0});
+  h.AddPiece(2, {0, 1}, &message);
+  h.Send(std::move(message));
+  size_t pieces = 0;
+  for (const auto& error : h.errors()) {
+    EXPECT_THAT(error.reason(), StartsWith("PROTOCOL_ERROR"));
+    EXPECT_FALSE(error.fatal());
+    pieces += static_cast<size_t>(error.pieces_size());
+  }
+  EXPECT_EQ(pieces, 4u);
+}
+
+TEST(ExecutorTest, APieceThatWaitsForItsOperandsCanBeTakenBack) {
+  Harness h;
+  const std::vector<float> x(10, 4);
+  JobSpec spec = DoubleSpec({});
+  spec.operands["x"] = Dense(DType::kF32, {10}, h.source()->AddBlob(BytesOf(x)));
+  h.SetUp(1, spec);
+  h.source()->FailNext(1 << 30);
+  executor::v1::ToExecutor message;
+  const uint64_t piece = h.AddPiece(1, {0, 1}, &message);
+  h.Send(std::move(message));
+  executor::v1::ToExecutor cancel;
+  cancel.add_cancel_pieces(piece);
+  cancel.add_cancel_pieces(piece);
+  cancel.add_cancel_pieces(777);
+  h.Send(std::move(cancel));
+  EXPECT_THAT(h.returned(), ElementsAre(piece));
+  h.source()->FailNext(0);
+  EXPECT_THAT(h.done(), IsEmpty());
+}
+
+TEST(ExecutorTest, ShutdownGivesBackWhatHasNotBegun) {
+  Harness h;
+  const std::vector<float> x(10, 4);
+  JobSpec spec = DoubleSpec({});
+  spec.operands["x"] = Dense(DType::kF32, {10}, h.source()->AddBlob(BytesOf(x)));
+  h.SetUp(1, spec);
+  h.source()->FailNext(1 << 30);
+  executor::v1::ToExecutor message;
+  const uint64_t piece = h.AddPiece(1, {0, 1}, &message);
+  h.Send(std::move(message));
+  executor::v1::ToExecutor shutdown;
+  shutdown.set_shutdown(true);
+  const uint64_t late = h.AddPiece(1, {1, 2}, &shutdown);
+  shutdown.clear_runs();
+  h.Send(std::move(shutdown));
+  h.Until([&] { return h.executor()->finished(); });
+  executor::v1::ToExecutor after;
+  h.AddPiece(1, {1, 2}, &after);
+  h.Send(std::move(after));
+  EXPECT_THAT(h.returned(), ElementsAre(piece, late + 1));
+}
+
+TEST(ExecutorTest, AForgottenJobCanBeSetUpAnew) {
+  Harness h;
+  for (int round = 0; round < 3; ++round) {
+    h.SetUp(1, DoubleSpec({static_cast<float>(round)}));
+    EXPECT_EQ(h.RunAll(1, {{0, 1}}), BytesOf(std::vector<float>{2 * static_cast<float>(round)}));
+    executor::v1::ToExecutor message;
+    message.add_forget_jobs(1);
+    h.Send(std::move(message));
+  }
+  h.Run(1, {0, 1});
+  EXPECT_THAT(h.errors().back().reason(), HasSubstr("not set up"));
+}
+
+// Whatever bytes arrive, it answers or ignores them.
+TEST(ExecutorTest, NoMessageStopsIt) {
+  Harness h;
+  Rng rng(99);
+  const std::string setup = h.MakeSetup(1, DoubleSpec({1, 2, 3})).SerializeAsString();
+  for (int round = 0; round < 3000; ++round) {
+    std::string bytes = setup;
+    for (uint64_t i = rng.Between(1, 8); i > 0; --i) {
+      bytes[rng.Below(bytes.size())] = static_cast<char>(rng.Below(256));
+    }
+    executor::v1::JobSetup spoiled;
+    if (!spoiled.ParseFromString(bytes)) continue;
+    spoiled.mutable_description()->set_job(static_cast<uint64_t>(round % 7));
+    executor::v1::ToExecutor message;
+    *message.add_setups() = spoiled;
+    h.AddPiece(static_cast<uint64_t>(round % 7), {rng.Below(4), rng.Below(8)}, &message);
+    message.add_flush_jobs(static_cast<uint64_t>(round % 7));
+    if (rng.Chance(0.3)) message.add_forget_jobs(static_cast<uint64_t>(round % 7));
+    h.Send(std::move(message));
+  }
+  h.SetUp(50, DoubleSpec({1}));
+  EXPECT_EQ(h.RunAll(50, {{0, 1}}), BytesOf(std::vector<float>{2}));
+}
+
+}  // namespace
+}  // namespace tandem::worker::testing
