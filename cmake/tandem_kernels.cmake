@@ -14,6 +14,9 @@
 set(TANDEM_SDK_INCLUDE ${CMAKE_CURRENT_LIST_DIR}/../kernels/sdk/include)
 set(TANDEM_KERNEL_HASH_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/tandem_kernel_hash.cmake)
 set(TANDEM_KERNEL_FLAGS -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  list(APPEND TANDEM_KERNEL_FLAGS -Wno-pass-failed)  # a loop that clang does not vectorise is no error
+endif()
 
 # Splits Struct=dir/name.h and finds the file: sets NAME_struct, NAME_header, NAME_stem, NAME_path.
 function(tandem_parse_kernel item includes prefix)

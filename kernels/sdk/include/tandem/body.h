@@ -19,8 +19,10 @@
 //   Run&, const Args&), Launch(…)    own loops and launches
 //
 // A map or reduction may add Range(const Run&, const Args&[, Partial&]), a faster CPU loop with the
-// same bytes, with ScratchBytes(const Args&) if it needs scratch; and Cheap(…) as Each, a shorter
-// way for paced emulation.
+// same bytes that returns how many tasks failed, with ScratchBytes(const Args&) if it needs
+// scratch; and Cheap(…) as Each, a shorter way for paced emulation. A kernel with an output `:
+// merge` has PartialBytes(const Args&, tasks), InitPartial(const Args&, void*) and Merge(const
+// Args&, into, into_tasks, from, from_tasks), and finds its partial in Run.
 //
 // Thread-safety: types and pure functions.
 #ifndef TANDEM_BODY_H_

@@ -83,7 +83,7 @@ struct PartialLayout {
 
 template <class K>
 PartialLayout LayOutPartial(const void* args) {
-  constexpr const Signature& s = kSignatureOf<K>;
+  constexpr const ParsedSignature& s = kSignatureOf<K>;
   PartialLayout layout;
   int64_t end = 0;
   int output = 0;
@@ -353,7 +353,7 @@ int64_t RunPart(const TandemPart& part, void* scratch) {
   } else {
     using Args = typename K::Args;
     const Args& args = *static_cast<const Args*>(part.args);
-    const Run run{{part.first.id, part.first.row}, part.tasks, part.fault, scratch};
+    const Run run{{part.first.id, part.first.row}, part.tasks, part.fault, scratch, part.partial};
     constexpr bool kOwnRange = kHasRange<K> && kSame<Body, CallEach<K>>;
     if constexpr (kHasCpu<K>) {
       return K::Cpu(run, args);

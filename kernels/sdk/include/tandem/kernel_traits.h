@@ -69,7 +69,7 @@ TANDEM_HAS_MEMBER_(kHasScratch, &K::ScratchBytes);
 TANDEM_HAS_MEMBER_(kHasShared, &K::SharedBytes);
 
 template <class K>
-inline constexpr Signature kSignatureOf = ParseSignature(K::kSignature);
+inline constexpr ParsedSignature kSignatureOf = ParseSignature(K::kSignature);
 template <class K>
 inline constexpr TaskAxes kTaskAxes = TaskAxesOf(kSignatureOf<K>);
 template <class K>
@@ -190,7 +190,7 @@ constexpr bool Fits(const Field& f) {
 }
 
 template <class... T>
-constexpr bool ArgsFollow(const Signature& s, List<T...>) {
+constexpr bool ArgsFollow(const ParsedSignature& s, List<T...>) {
   using Check = bool (*)(const Field&);
   constexpr Check kFits[] = {&Fits<T>...};
   constexpr bool kExtent[] = {kSame<T, int64_t>...};
@@ -254,7 +254,7 @@ constexpr bool AllAreInside(List<R...>) {
   return (R::kInside && ...);
 }
 template <class... R>
-constexpr bool PartialFollows(const Signature& s, List<R...>) {
+constexpr bool PartialFollows(const ParsedSignature& s, List<R...>) {
   constexpr Reduction kReductions[] = {R::kReduction...};
   constexpr bool kInside[] = {R::kInside...};
   using Check = bool (*)(Dtype);

@@ -1,7 +1,7 @@
 // The signature language at compile time: what a kernel's Args and Partial must look like, and how
 // large its outputs are.
 //
-//   constexpr Signature s = ParseSignature("value[n]:u8 -> count[256]:u32 : sum");
+//   constexpr ParsedSignature s = ParseSignature("value[n]:u8 -> count[256]:u32 : sum");
 //   static_assert(s.error == nullptr);
 //
 // The language is defined in common/model; this reader takes what it needs (names, extents, types,
@@ -59,7 +59,7 @@ struct DeclaredAxis {
   int before = 0;  // declared before this field
 };
 
-struct Signature {
+struct ParsedSignature {
   const char* text = nullptr;
   Field field[kMaxFields] = {};
   int fields = 0;
@@ -97,7 +97,7 @@ class SignatureReader {
  public:
   constexpr explicit SignatureReader(const char* text) { s_.text = text; }
 
-  constexpr Signature Read() {
+  constexpr ParsedSignature Read() {
     bool output = false;
     SkipSpace();
     if (At("->")) {
@@ -309,17 +309,17 @@ class SignatureReader {
     s_.args_bytes = s_.axes_offset + 8 * (s_.axes + 1);
   }
 
-  Signature s_;
+  ParsedSignature s_;
   int at_ = 0;
 };
 
-constexpr Signature ParseSignature(const char* text) { return SignatureReader(text).Read(); }
+constexpr ParsedSignature ParseSignature(const char* text) { return SignatureReader(text).Read(); }
 
 // The axes that a job may split, separated by spaces: those declared, else the first.
 struct TaskAxes {
   char text[128] = {};
 };
-constexpr TaskAxes TaskAxesOf(const Signature& s) {
+constexpr TaskAxes TaskAxesOf(const ParsedSignature& s) {
   TaskAxes axes;
   int at = 0;
   for (int i = 0; i < (s.declarations > 0 ? s.declarations : s.axes > 0); ++i) {
@@ -333,7 +333,7 @@ constexpr TaskAxes TaskAxesOf(const Signature& s) {
 // The value of an extent for filled `args`: integers, axes, scalars, + - * / ^ and parentheses.
 class ExtentReader {
  public:
-  ExtentReader(const Signature& s, const void* args, Span span)
+  ExtentReader(const ParsedSignature& s, const void* args, Span span)
       : s_(s), args_(static_cast<const char*>(args)), at_(span.begin), end_(span.end) {}
 
   int64_t Read() {
@@ -439,13 +439,13 @@ class ExtentReader {
     return 0;
   }
 
-  const Signature& s_;
+  const ParsedSignature& s_;
   const char* args_;
   int at_, end_;
 };
 
 // How many elements a field has.
-inline int64_t FieldElements(const Signature& s, int field, const void* args) {
+inline int64_t FieldElements(const ParsedSignature& s, int field, const void* args) {
   int64_t n = 1;
   for (int r = 0; r < s.field[field].rank; ++r)
     n *= ExtentReader(s, args, s.field[field].extent[r]).Read();

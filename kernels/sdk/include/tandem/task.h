@@ -149,6 +149,7 @@ struct Run {
   int64_t tasks;
   uint8_t* fault;
   void* scratch;
+  void* partial;  // for a kernel that merges by itself
 };
 
 // A CUDA stream, opaque to bodies.
