@@ -107,8 +107,8 @@ class Client::Impl {
     if (!ReasonOf(status).empty()) return status;
     return Error(
         absl::StatusCode::kUnavailable, reason::kMasterUnavailable,
-        StrCat("no master answers at ", options_.address, ": ", ToStd(status.message()),
-               "; start one with `tandem up`, or name it with --address or TANDEM_ADDRESS"));
+        StrCat("no master answers at ", options_.address, " (", ToStd(status.message()),
+               "); start one with `tandem up`, or name it with --address or TANDEM_ADDRESS"));
   }
 
   absl::Duration watch_patience() const { return options_.watch_patience; }

@@ -61,7 +61,8 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address, Traffic traff
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, traffic == Traffic::kControl ? 1 : 0);
   // Backoff is the caller's business (a worker's session has its own, with jitter).
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // What one attempt may take, whatever its name says: a loaded machine is slow to accept.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   // An argument that no two channels share keeps their connections apart.
   arguments.SetInt("tandem.connection", next.fetch_add(1));

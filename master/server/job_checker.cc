@@ -71,6 +71,13 @@ absl::Status JobChecker::CheckBlobs(const JobSpec& spec) const {
 
 absl::StatusOr<std::shared_ptr<const BoundJob>> JobChecker::Check(const std::string& owner,
                                                                   v1::JobSpec* from) const {
+  ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> bound, Bind(owner, from));
+  RETURN_IF_ERROR(WithField(CheckBlobs(bound->spec), "spec"));
+  return bound;
+}
+
+absl::StatusOr<std::shared_ptr<const BoundJob>> JobChecker::Bind(const std::string& owner,
+                                                                 v1::JobSpec* from) const {
   if (const size_t bytes = from->ByteSizeLong(); bytes > kSpecBytesMax) {
     return WithField(
         InvalidError(reason::kTooLarge, StrCat("the spec has ", HumanSize(bytes), "; at most ",
@@ -90,7 +97,6 @@ absl::StatusOr<std::shared_ptr<const BoundJob>> JobChecker::Check(const std::str
   if (!kernel.ok()) return WithField(kernel.status(), "spec.kernel");
   absl::StatusOr<BoundJob> bound = ValidateAndBind(std::move(spec), **kernel, capabilities_);
   if (!bound.ok()) return WithField(bound.status(), "spec");
-  RETURN_IF_ERROR(WithField(CheckBlobs(bound->spec), "spec"));
   return std::make_shared<const BoundJob>(*std::move(bound));
 }
 

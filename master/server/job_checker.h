@@ -32,6 +32,9 @@ class JobChecker {
   // Takes the proto apart. Errors: those of SubmitJob, with the field's path.
   absl::StatusOr<std::shared_ptr<const BoundJob>> Check(const std::string& owner,
                                                         v1::JobSpec* spec) const;
+  // The same without looking for blobs: for a plan, before anything is uploaded.
+  absl::StatusOr<std::shared_ptr<const BoundJob>> Bind(const std::string& owner,
+                                                       v1::JobSpec* spec) const;
 
  private:
   absl::Status CheckBlobs(const JobSpec& spec) const;

@@ -124,7 +124,7 @@ grpc::ServerUnaryReactor* JobsService::PlanJob(grpc::CallbackServerContext* cont
   return OnPool(context, [this, request, response](const std::string& owner) -> absl::Status {
     v1::JobSpec spec = request->spec();
     ASSIGN_OR_RETURN(const std::shared_ptr<const BoundJob> bound,
-                     parts_.checker->Check(owner, &spec));
+                     parts_.checker->Bind(owner, &spec));
     EncodePlan(*bound, response);
     return absl::OkStatus();
   });
