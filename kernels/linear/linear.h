@@ -30,6 +30,11 @@ struct Linear {
     int64_t split;  // 0: n, 1: m
   };
 
+  // linear_cuda.cu.
+  static int64_t WorkspaceBytes(const Args& a, int64_t tasks);
+  static int32_t Launch(const Args& a, tandem::Task first, int64_t tasks, void* workspace,
+                        tandem::Stream stream);
+
 #if TANDEM_CPU_FORMS
   static int64_t Cpu(const tandem::Run& run, const Args& a) {
     const int64_t first = run.first.row, last = first + run.tasks;

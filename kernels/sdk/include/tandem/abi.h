@@ -41,8 +41,10 @@
 #ifndef TANDEM_ABI_H_
 #define TANDEM_ABI_H_
 
+#if !defined(__CUDACC_RTC__)
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -170,10 +172,11 @@ typedef struct TandemKernelV1 {
 
   /* CUDA library only, else null. In `parts` (host memory) and the args they point to, every
      pointer is a device pointer. `pack_parts` writes what the grid reads, args by value, part_bytes
-     a part, into a slab that the caller copies to the device; `launch` gets both, never
-     synchronises, and returns a cudaError_t. */
+     a part, into a slab that the caller copies to the device; `launch` gets both and the same
+     workspace, never synchronises, and returns a cudaError_t. part_bytes is 0 and pack_parts null
+     for a kernel with its own launcher. `tasks` is the sum over the parts. */
   int64_t part_bytes;
-  void (*pack_parts)(const TandemPart* parts, int32_t count, void* slab);
+  void (*pack_parts)(const TandemPart* parts, int32_t count, void* slab, void* workspace);
   int64_t (*workspace_bytes)(const TandemPart* parts, int32_t count);
   int32_t (*launch)(const TandemPart* parts, const void* device_slab, int32_t count, int64_t tasks,
                     void* workspace, void* stream);
@@ -197,6 +200,8 @@ const TandemLibraryV1* tandem_builtin_kernels(void);
 /* The same kernels built for one instruction set, "v2", "v3" or "v4"; null where the machine lacks
  * it. */
 const TandemLibraryV1* tandem_builtin_kernels_for(const char* isa);
+/* Their CUDA half (target tandem_kernels_builtin_cuda). */
+const TandemLibraryV1* tandem_builtin_cuda_kernels(void);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -202,7 +202,7 @@ int64_t LaneBytes(const PartialLayout& layout) {
 // Gives lane `lane` its sums, at zero; what is not in lanes is shared (arrays) or starts at its
 // identity (scalars).
 template <class P>
-P BindLane(const PartialLayout& layout, void* memory, void* scratch, int lane) {
+TANDEM_FN P BindLane(const PartialLayout& layout, void* memory, void* scratch, int lane) {
   P partial{};
   char* next = static_cast<char*>(scratch);
   EachReducer(partial, [&](auto& reducer, int output) {

@@ -63,10 +63,15 @@ TANDEM_HAS_MEMBER_(kHasRange, &K::Range);
 TANDEM_HAS_MEMBER_(kHasBlock, &K::Block);
 TANDEM_HAS_MEMBER_(kHasItem, &K::Item);
 TANDEM_HAS_MEMBER_(kHasCpu, &K::Cpu);
+TANDEM_HAS_MEMBER_(kHasLaunch, &K::Launch);
 TANDEM_HAS_MEMBER_(kHasCheap, &K::Cheap);
 TANDEM_HAS_MEMBER_(kHasMerge, &K::Merge);
 TANDEM_HAS_MEMBER_(kHasScratch, &K::ScratchBytes);
 TANDEM_HAS_MEMBER_(kHasShared, &K::SharedBytes);
+
+// Own loops and launches; a CUDA compiler sees the launch alone.
+template <class K>
+inline constexpr bool kIsOwn = kHasCpu<K> || kHasLaunch<K>;
 
 template <class K>
 inline constexpr ParsedSignature kSignatureOf = ParseSignature(K::kSignature);
@@ -308,8 +313,8 @@ constexpr bool CheckKernel() {
       PartialFollowsSignature<K>(),
       "Partial needs one reducer for each output with a reduction, in the signature's order");
   static_assert(__is_trivially_copyable(typename K::Args), "Args is copied to devices");
-  static_assert(kHasEach<K> + kHasBlock<K> + kHasItem<K> + kHasCpu<K> == 1,
-                "a kernel has one form: Each, Block, Item or Cpu");
+  static_assert(kHasEach<K> + kHasBlock<K> + kHasItem<K> + kIsOwn<K> == 1,
+                "a kernel has one form: Each, Block, Item or its own Cpu and Launch");
   static_assert(K::kClass != OutputClass::kTolerant || ToleranceOf<K>::value > 0,
                 "class tolerant needs kTolerance");
   return true;

@@ -54,7 +54,8 @@ struct Bins {
 
   TANDEM_FN void add(int64_t bin, T v) {
 #if defined(__CUDA_ARCH__)
-    atomicAdd(&p[bin], v);
+    using Bits = typename SizedBits<sizeof(T)>::type;  // adding wraps alike, signed or not
+    atomicAdd(reinterpret_cast<Bits*>(&p[bin]), static_cast<Bits>(v));
 #else
     p[bin] = static_cast<T>(p[bin] + v);
 #endif

@@ -92,7 +92,7 @@ constexpr uint32_t KernelFlags() {
   uint32_t flags = 0;
   if (InLanes<K>()) flags |= TANDEM_WHOLE_LEAF;
   if (kHasItem<K>) flags |= TANDEM_HOST_STAGES;
-  if (kHasCpu<K>) flags |= TANDEM_OWN_LAUNCHER;
+  if (kIsOwn<K>) flags |= TANDEM_OWN_LAUNCHER;
   if (kHasBlock<K>) flags |= TANDEM_BLOCK_A_TASK;
   if (kHasMerge<K>) flags |= TANDEM_OWN_MERGE;
   return flags;

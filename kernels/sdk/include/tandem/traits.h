@@ -51,6 +51,18 @@ inline constexpr bool kIntegral =
 template <class T>
 inline constexpr bool kFloating = kSame<T, float> || kSame<T, double>;
 
+// The unsigned integer of a size that CUDA's atomic operations take.
+template <int kBytes>
+struct SizedBits;
+template <>
+struct SizedBits<4> {
+  using type = unsigned;
+};
+template <>
+struct SizedBits<8> {
+  using type = unsigned long long;
+};
+
 // The bits of `from` as a To of the same size.
 template <class To, class From>
 TANDEM_FN To BitCast(From from) {

@@ -1,0 +1,365 @@
+// The CUDA drivers: from a kernel's body to `launch` of the ABI. Compiled by nvcc, for generated
+// sources only.
+//
+// A grid reads a table of parts that `pack_parts` wrote: arguments by value, first task, where the
+// part begins in the grid. A thread finds its part by binary search, so parts of any jobs share one
+// launch.
+//
+//   MapGrid<K>     a thread a task                      BlockGrid<K>   a block a task, with shared
+//   memory ReduceGrid<K>  blocks with private partials         LaneGrid<K>    a warp a part: float
+//   sums in 32 lanes CellGrid<K>    a thread a cell of all items
+//
+// Thread-safety: a launch touches its own parts; it never synchronises.
+// Ownership: as the ABI says (abi.h).
+#ifndef TANDEM_GRID_H_
+#define TANDEM_GRID_H_
+
+#include <cuda_runtime.h>
+
+#include "tandem/register.h"
+
+namespace tandem {
+inline namespace TANDEM_ISA_NAMESPACE {
+
+inline constexpr int kThreads = 256;        // threads of a block
+inline constexpr int kMaxBlocks = 1 << 16;  // more tasks than these blocks hold are strided over
+inline constexpr int kMaxReducers = 4;
+
+// What K's grid finds in a part: its arguments, or the work of an item.
+template <class K, bool kItem>
+struct PayloadOf {
+  using type = typename K::Args;
+};
+template <class K>
+struct PayloadOf<K, true> {
+  using type = Work<K>;
+};
+
+template <class K>
+struct DevicePart {
+  typename PayloadOf<K, kHasItem<K>>::type payload;
+  Task first;
+  int64_t begin;  // tasks (cells, blocks) of the parts before
+  int64_t count;
+  uint8_t* fault;
+  char* partial;
+  char* lanes;
+  int64_t offset[kMaxReducers], elements[kMaxReducers];  // of the outputs in the partial
+};
+
+// The part that holds index `at` of the grid.
+template <class K>
+__device__ const DevicePart<K>& FindPart(const DevicePart<K>* parts, int32_t count, int64_t at) {
+  int32_t low = 0, high = count;
+  while (high - low > 1) {
+    const int32_t middle = (low + high) / 2;
+    (parts[middle].begin <= at ? low : high) = middle;
+  }
+  return parts[low];
+}
+
+template <class K>
+__global__ void MapGrid(const DevicePart<K>* parts, int32_t count, int64_t tasks) {
+  for (int64_t at = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; at < tasks;
+       at += int64_t{gridDim.x} * blockDim.x) {
+    const DevicePart<K>& part = FindPart(parts, count, at);
+    const int64_t j = at - part.begin;
+    if constexpr (kCanFail<K>) {
+      part.fault[j] = K::Each(TaskAt(part.first, j), part.payload).code;
+    } else {
+      K::Each(TaskAt(part.first, j), part.payload);
+    }
+  }
+}
+
+template <class K>
+__global__ void CellGrid(const DevicePart<K>* parts, int32_t count, int64_t cells) {
+  for (int64_t at = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; at < cells;
+       at += int64_t{gridDim.x} * blockDim.x) {
+    const DevicePart<K>& part = FindPart(parts, count, at);
+    const Work<K>& work = part.payload;
+    const int64_t j = at - part.begin, across = work.stage.across;
+    const Cell cell{static_cast<int32_t>(j % across),
+                    static_cast<int32_t>(part.first.row + j / across)};
+    K::Item(cell, work.args, work.shape, work.stage);
+  }
+}
+
+template <class K>
+__global__ void BlockGrid(const DevicePart<K>* parts, int32_t count, int64_t tasks) {
+  extern __shared__ __align__(16) char shared[];
+  const Group group(shared);
+  for (int64_t at = blockIdx.x; at < tasks; at += gridDim.x) {
+    const DevicePart<K>& part = FindPart(parts, count, at);
+    const int64_t j = at - part.begin;
+    if constexpr (kCanFail<K>) {
+      const Fault fault = K::Block(group, TaskAt(part.first, j), part.payload);
+      if (threadIdx.x == 0) part.fault[j] = fault.code;
+    } else {
+      K::Block(group, TaskAt(part.first, j), part.payload);
+    }
+    __syncthreads();
+  }
+}
+
+// *into = Reduce(*into, value), by compare and swap, for elements of 4 and 8 bytes.
+template <class T>
+__device__ void ReduceInto(Reduction reduction, T* into, T value) {
+  using Bits = typename SizedBits<sizeof(T)>::type;
+  static_assert(sizeof(T) >= 4, "a reduced output on CUDA has elements of 4 or 8 bytes");
+  Bits* const address = reinterpret_cast<Bits*>(into);
+  Bits seen = *address;
+  for (;;) {
+    const Bits wanted = BitCast<Bits>(Reduce(reduction, BitCast<T>(seen), value));
+    const Bits found = atomicCAS(address, seen, wanted);
+    if (found == seen) return;
+    seen = found;
+  }
+}
+
+template <class T>
+__device__ T ShuffleDown(T value, int lanes) {
+  using Bits = typename SizedBits<(sizeof(T) < 4 ? 4 : sizeof(T))>::type;
+  if constexpr (sizeof(T) < 4) {
+    return static_cast<T>(__shfl_down_sync(0xffffffffu, static_cast<unsigned>(value), lanes));
+  } else {
+    return BitCast<T>(__shfl_down_sync(0xffffffffu, BitCast<Bits>(value), lanes));
+  }
+}
+
+// A block works on one part; its y index is the part. Scalars are folded by warps, arrays are
+// counted into by atomics.
+template <class K>
+__global__ void ReduceGrid(const DevicePart<K>* parts) {
+  using P = typename PartialOf<K>::type;
+  const DevicePart<K>& part = parts[blockIdx.y];
+  P partial{};
+  EachReducer(partial, [&](auto& reducer, int output) {
+    using R = Plain<decltype(reducer)>;
+    using T = typename R::Element;
+    if constexpr (R::kInside) {
+      reducer.value = ReductionIdentity<T>(R::kReduction);
+    } else {
+      reducer.p = reinterpret_cast<T*>(part.partial + part.offset[output]);
+    }
+  });
+  for (int64_t j = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; j < part.count;
+       j += int64_t{gridDim.x} * blockDim.x) {
+    if constexpr (kCanFail<K>) {
+      part.fault[j] = K::Each(TaskAt(part.first, j), part.payload, partial).code;
+    } else {
+      K::Each(TaskAt(part.first, j), part.payload, partial);
+    }
+  }
+  EachReducer(partial, [&](auto& reducer, int output) {
+    using R = Plain<decltype(reducer)>;
+    using T = typename R::Element;
+    if constexpr (R::kInside) {
+      T value = reducer.value;
+      for (int w = kLanes / 2; w > 0; w /= 2)
+        value = Reduce(R::kReduction, value, ShuffleDown(value, w));
+      if (threadIdx.x % kLanes == 0)
+        ReduceInto(R::kReduction, reinterpret_cast<T*>(part.partial + part.offset[output]), value);
+    }
+  });
+}
+
+// A warp works on one part, a whole leaf: thread l is lane l, as on the CPU.
+template <class K>
+__global__ void LaneGrid(const DevicePart<K>* parts, int32_t count) {
+  using P = typename PartialOf<K>::type;
+  const int lane = threadIdx.x % kLanes;
+  const int32_t index =
+      static_cast<int32_t>(blockIdx.x * (blockDim.x / kLanes) + threadIdx.x / kLanes);
+  if (index >= count) return;
+  const DevicePart<K>& part = parts[index];
+  const PartialLayout layout = LayoutOf(part);
+  P partial = BindLane<P>(layout, part.partial, part.lanes, lane);
+  for (int64_t j = lane; j < part.count; j += kLanes) {
+    if constexpr (kCanFail<K>) {
+      part.fault[j] = K::Each(TaskAt(part.first, j), part.payload, partial).code;
+    } else {
+      K::Each(TaskAt(part.first, j), part.payload, partial);
+    }
+  }
+  __syncwarp();
+  EachReducer(partial, [&](auto& reducer, int output) {
+    using R = Plain<decltype(reducer)>;
+    using T = typename R::Element;
+    T* const out = reinterpret_cast<T*>(part.partial + part.offset[output]);
+    if constexpr (R::kInside) {
+      T value = reducer.value;
+      for (int w = kLanes / 2; w > 0; w /= 2)
+        value = Reduce(R::kReduction, value, ShuffleDown(value, w));
+      if (lane == 0) *out = Reduce(R::kReduction, *out, value);
+    } else if constexpr (R::kInLanes) {
+      const int64_t elements = part.elements[output], pitch = LanePitch<T>(elements);
+      T* const first = reducer.p - lane * pitch;
+      for (int64_t j = lane; j < elements; j += kLanes) {
+        T sum[kLanes];
+        for (int l = 0; l < kLanes; ++l) sum[l] = first[l * pitch + j];
+        for (int w = kLanes / 2; w > 0; w /= 2) {
+          for (int l = 0; l < w; ++l) sum[l] += sum[l + w];
+        }
+        out[j] = Reduce(R::kReduction, out[j], sum[0]);
+      }
+    }
+  });
+}
+
+template <class K>
+__device__ PartialLayout LayoutOf(const DevicePart<K>& part) {
+  PartialLayout layout;
+  for (int r = 0; r < kMaxReducers; ++r) {
+    layout.offset[r] = part.offset[r];
+    layout.elements[r] = part.elements[r];
+  }
+  layout.bytes = 0;
+  return layout;
+}
+
+// Host side.
+template <class K>
+struct CudaEntries {
+  using Part = DevicePart<K>;
+
+  // Tasks of a part in the grid's own count.
+  static int64_t GridCount(const TandemPart& part) {
+    if constexpr (kHasItem<K>) {
+      return part.tasks * static_cast<const Work<K>*>(part.args)->stage.across;
+    } else {
+      return part.tasks;
+    }
+  }
+
+  static int64_t LanesBytes(const TandemPart& part) {
+    if constexpr (InLanes<K>()) {
+      return LaneBytes<typename PartialOf<K>::type>(LayOutPartial<K>(part.args));
+    } else {
+      return 0;
+    }
+  }
+
+  static void Pack(const TandemPart* parts, int32_t count, void* slab, void* workspace) {
+    auto* out = static_cast<Part*>(slab);
+    char* lanes = static_cast<char*>(workspace);
+    int64_t begin = 0;
+    for (int32_t i = 0; i < count; ++i) {
+      Part& part = out[i];
+      __builtin_memcpy(&part.payload, parts[i].args, sizeof(part.payload));
+      part.first = Task{parts[i].first.id, parts[i].first.row};
+      part.begin = begin;
+      part.count = GridCount(parts[i]);
+      part.fault = parts[i].fault;
+      part.partial = static_cast<char*>(parts[i].partial);
+      part.lanes = lanes;
+      if constexpr (kHasPartial<K>) {
+        const PartialLayout layout = LayOutPartial<K>(parts[i].args);
+        for (int r = 0; r < kSignatureOf<K>.reductions; ++r) {
+          part.offset[r] = layout.offset[r];
+          part.elements[r] = layout.elements[r];
+        }
+      }
+      begin += part.count;
+      lanes += LanesBytes(parts[i]);
+    }
+  }
+
+  static int64_t WorkspaceBytes(const TandemPart* parts, int32_t count) {
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < count; ++i) {
+      if constexpr (kIsOwn<K>) {
+        const int64_t part =
+            K::WorkspaceBytes(*static_cast<const typename K::Args*>(parts[i].args), parts[i].tasks);
+        bytes = bytes > part ? bytes : part;
+      } else {
+        bytes += LanesBytes(parts[i]);
+      }
+    }
+    return bytes;
+  }
+
+  static unsigned BlocksFor(int64_t threads) {
+    const int64_t blocks = (threads + kThreads - 1) / kThreads;
+    return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
+  }
+
+  static int32_t Launch(const TandemPart* parts, const void* device_slab, int32_t count,
+                        int64_t tasks, void* workspace, void* stream) {
+    if (count == 0 || tasks == 0) return cudaSuccess;
+    const auto s = static_cast<cudaStream_t>(stream);
+    const auto* device = static_cast<const Part*>(device_slab);
+    if constexpr (kHasItem<K>) {
+      int64_t cells = 0;
+      for (int32_t i = 0; i < count; ++i) cells += GridCount(parts[i]);
+      if (cells > 0) CellGrid<K><<<BlocksFor(cells), kThreads, 0, s>>>(device, count, cells);
+    } else if constexpr (kHasBlock<K>) {
+      int64_t shared = 0;
+      for (int32_t i = 0; i < count; ++i) {
+        const int64_t bytes = K::SharedBytes(*static_cast<const typename K::Args*>(parts[i].args));
+        shared = shared > bytes ? shared : bytes;
+      }
+      const unsigned blocks = static_cast<unsigned>(tasks < kMaxBlocks ? tasks : kMaxBlocks);
+      BlockGrid<K><<<blocks, kThreads, static_cast<size_t>(shared), s>>>(device, count, tasks);
+    } else if constexpr (InLanes<K>()) {
+      const int64_t threads = int64_t{count} * kLanes;
+      LaneGrid<K><<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, s>>>(
+          device, count);
+    } else if constexpr (kHasPartial<K>) {
+      return LaunchReduction(device, parts, count, s);
+    } else {
+      MapGrid<K><<<BlocksFor(tasks), kThreads, 0, s>>>(device, count, tasks);
+    }
+    return cudaGetLastError();
+  }
+
+  // The y index of a grid is the part; 65,535 of them at a time.
+  static int32_t LaunchReduction(const Part* device, const TandemPart* parts, int32_t count,
+                                 cudaStream_t s) {
+    constexpr int32_t kPartsAtOnce = 65535;
+    for (int32_t begin = 0; begin < count; begin += kPartsAtOnce) {
+      const int32_t n = count - begin < kPartsAtOnce ? count - begin : kPartsAtOnce;
+      int64_t largest = 1;
+      for (int32_t i = begin; i < begin + n; ++i)
+        largest = largest > parts[i].tasks ? largest : parts[i].tasks;
+      const unsigned blocks = BlocksFor((largest + kTasksAThread - 1) / kTasksAThread);
+      ReduceGrid<K><<<dim3(blocks, static_cast<unsigned>(n)), kThreads, 0, s>>>(device + begin);
+      if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  }
+  static constexpr int64_t kTasksAThread = 16;  // before it folds and adds once
+
+  static int32_t LaunchOwn(const TandemPart* parts, const void*, int32_t count, int64_t,
+                           void* workspace, void* stream) {
+    for (int32_t i = 0; i < count; ++i) {
+      const int32_t error = K::Launch(*static_cast<const typename K::Args*>(parts[i].args),
+                                      Task{parts[i].first.id, parts[i].first.row}, parts[i].tasks,
+                                      workspace, Stream{stream});
+      if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  }
+};
+
+// The table of a CUDA library; host stages and merges are there too.
+template <class K>
+constexpr TandemKernelV1 MakeCudaKernel(uint64_t content_hash) {
+  static_assert(kSignatureOf<K>.reductions <= kMaxReducers,
+                "at most four outputs with a reduction");
+  TandemKernelV1 k = DescribeKernel<K>(content_hash);
+  k.workspace_bytes = &CudaEntries<K>::WorkspaceBytes;
+  if constexpr (kIsOwn<K>) {
+    k.launch = &CudaEntries<K>::LaunchOwn;
+  } else {
+    k.part_bytes = sizeof(DevicePart<K>);
+    k.pack_parts = &CudaEntries<K>::Pack;
+    k.launch = &CudaEntries<K>::Launch;
+  }
+  return k;
+}
+
+}  // namespace TANDEM_ISA_NAMESPACE
+}  // namespace tandem
+
+#endif  // TANDEM_GRID_H_
