@@ -64,12 +64,15 @@ int32_t Linear::Launch(const Args& a, tandem::Task first, int64_t tasks, void* w
   cublasHandle_t handle = handles.Get();
   if (handle == nullptr) return cudaErrorInitializationError;
   const float one = 1;
+  const int m = static_cast<int>(columns), n = static_cast<int>(rows), k = static_cast<int>(a.k),
+            pitch = static_cast<int>(a.m);
+  if (m != columns || n != rows || k != a.k || pitch != a.m) return cudaErrorInvalidValue;
   // cuBLAS counts columns first: y^T = w x^T.
   const bool ok = cublasSetStream(handle, s) == CUBLAS_STATUS_SUCCESS &&
                   cublasSetWorkspace(handle, workspace, kWorkspace) == CUBLAS_STATUS_SUCCESS &&
                   cublasSetMathMode(handle, CUBLAS_PEDANTIC_MATH) == CUBLAS_STATUS_SUCCESS &&
-                  cublasSgemm_64(handle, CUBLAS_OP_T, CUBLAS_OP_N, columns, rows, a.k, &one, w, a.k,
-                                 x, a.k, &one, y, a.m) == CUBLAS_STATUS_SUCCESS;
+                  cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, w, k, x, k, &one, y,
+                              pitch) == CUBLAS_STATUS_SUCCESS;
   return ok ? cudaSuccess : cudaErrorUnknown;
 }
 
