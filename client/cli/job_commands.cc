@@ -21,7 +21,7 @@ constexpr uint64_t kPrintedElementsMax = 4096;
 struct JobFlags {
   std::string selector;
   std::vector<std::string> states, outs;
-  std::string name_prefix;
+  std::string name_prefix, tasks;
   uint64_t limit = 100;
   bool all_owners = false, force = false, quiet = false;
 };
@@ -104,11 +104,15 @@ absl::Status Results(client::Client* client, JobId job, const JobFlags& flags) {
   for (const std::string& out : flags.outs) {
     ASSIGN_OR_RETURN(targets.emplace_back(), ParseOut(out));
   }
+  client::TaskSelection tasks;
+  if (!flags.tasks.empty()) {
+    ASSIGN_OR_RETURN(tasks, ParseTasks(flags.tasks));
+  }
   RETURN_IF_ERROR(CheckTargets(targets, info.outputs, flags.force));
-  RETURN_IF_ERROR(WriteTargets(client, info, targets, {}));
+  RETURN_IF_ERROR(WriteTargets(client, info, targets, {}, tasks));
   if (!targets.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string small,
-                   SmallOutputs(client, info, targets, kPrintedElementsMax));
+                   SmallOutputs(client, info, targets, kPrintedElementsMax, tasks));
   std::cout << small;
   if (small.empty()) {
     std::cerr << "job " << job.value()
@@ -172,7 +176,7 @@ void AddJobCommands(CLI::App* app, Context* context) {
   CLI::App* results =
       selected(add("results", "Fetch a job's results, while it runs too.",
                    "  tandem job results last\n  tandem job results 7 --out call=@call.npy\n"
-                   "  tandem job results 8 --out edges=@edges/\n",
+                   "  tandem job results 8 --out edges=@edges/ --tasks 100-199\n",
                    [context, flags] {
                      return ForEach(context, *flags, [&](client::Client* c, JobId id) {
                        return Results(c, id, *flags);
@@ -180,6 +184,8 @@ void AddJobCommands(CLI::App* app, Context* context) {
                    }));
   results->add_option("--out", flags->outs, "output=@file.npy, output=@directory/ or output=-")
       ->type_name("NAME=@PATH");
+  results->add_option("--tasks", flags->tasks, "Only these tasks: 4 or 10-19, both included")
+      ->type_name("TASKS");
   results->add_flag("--force", flags->force, "Overwrite what is there");
   selected(add("failures", "List the tasks that failed, with their reasons.",
                "  tandem job failures last\n",

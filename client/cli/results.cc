@@ -113,8 +113,29 @@ class ItemNames {
   std::set<std::string> used_;
 };
 
+// The shape of the selected tasks of an output; the whole of a reduced one.
+absl::StatusOr<TensorSpec> SelectedSpec(const client::JobInfo& job,
+                                        const client::OutputInfo& output,
+                                        const client::TaskSelection& tasks) {
+  TensorSpec spec = output.tensor;
+  if (tasks.first_task == 0 && tasks.task_count == 0) return spec;
+  if (output.reduced || output.split_dim < 0) {
+    return InvalidError(
+        reason::kBadArgument,
+        StrCat("output ", output.name, " is one value of all tasks; leave --tasks out"));
+  }
+  if (tasks.first_task >= job.task_count || tasks.task_count > job.task_count - tasks.first_task) {
+    return Error(absl::StatusCode::kOutOfRange, reason::kBadArgument,
+                 StrCat("job ", job.id.value(), " has tasks 0-", job.task_count - 1));
+  }
+  int64_t& extent = spec.shape[static_cast<size_t>(output.split_dim)];
+  extent = extent / static_cast<int64_t>(job.task_count) * static_cast<int64_t>(tasks.task_count);
+  return spec;
+}
+
 absl::Status WriteItems(client::Client* client, const client::JobInfo& job, const OutTarget& target,
-                        const std::vector<std::string>& item_names) {
+                        const std::vector<std::string>& item_names,
+                        const client::TaskSelection& tasks) {
   std::error_code failed;
   fs::create_directories(target.path, failed);
   if (failed) return WriteError(target.path, failed.value());
@@ -126,7 +147,7 @@ absl::Status WriteItems(client::Client* client, const client::JobInfo& job, cons
     for (const TaskFailure& failure : listed) failures.push_back(failure.task);
   }
   return client->ReadItems(
-      job.id, target.output, {}, [&](uint64_t task, std::string_view bytes) -> absl::Status {
+      job.id, target.output, tasks, [&](uint64_t task, std::string_view bytes) -> absl::Status {
         while (next < failures.size() && failures[next] < task) ++next;
         if (next < failures.size() && failures[next] == task) return absl::OkStatus();
         ASSIGN_OR_RETURN(
@@ -138,13 +159,13 @@ absl::Status WriteItems(client::Client* client, const client::JobInfo& job, cons
 }
 
 absl::Status WriteDense(client::Client* client, const client::JobInfo& job,
-                        const client::OutputInfo& output, const OutTarget& target) {
+                        const client::OutputInfo& output, const OutTarget& target,
+                        client::TaskSelection tasks) {
+  ASSIGN_OR_RETURN(const TensorSpec spec, SelectedSpec(job, output, tasks));
   ASSIGN_OR_RETURN(OutFile file, OutFile::Create(target.path));
-  if (target.path.ends_with(".npy"))
-    RETURN_IF_ERROR(file.Write(client::MakeNpyHeader(output.tensor)));
-  client::TaskSelection all;
-  all.failed_as_zero = true;
-  RETURN_IF_ERROR(client->ReadOutput(job.id, output.name, all,
+  if (target.path.ends_with(".npy")) RETURN_IF_ERROR(file.Write(client::MakeNpyHeader(spec)));
+  tasks.failed_as_zero = true;
+  RETURN_IF_ERROR(client->ReadOutput(job.id, output.name, tasks,
                                      [&](std::string_view bytes) { return file.Write(bytes); }));
   return file.Close();
 }
@@ -165,6 +186,19 @@ absl::StatusOr<OutTarget> ParseOut(std::string_view text) {
   std::error_code failed;
   target.directory = target.path.ends_with('/') || fs::is_directory(target.path, failed);
   return target;
+}
+
+absl::StatusOr<client::TaskSelection> ParseTasks(std::string_view text) {
+  const size_t dash = text.find('-');
+  const auto first = Scalar::Parse(text.substr(0, dash), DType::kU64);
+  const auto last =
+      dash == std::string_view::npos ? first : Scalar::Parse(text.substr(dash + 1), DType::kU64);
+  if (!first.ok() || !last.ok() || last->bits() < first->bits() ||
+      last->bits() - first->bits() == ~uint64_t{0}) {
+    return InvalidError(reason::kBadArgument,
+                        StrCat("--tasks ", Quoted(text), " is none of 4, 10-19"));
+  }
+  return client::TaskSelection{first->bits(), last->bits() - first->bits() + 1};
 }
 
 absl::Status CheckTargets(const std::vector<OutTarget>& targets,
@@ -200,29 +234,33 @@ absl::Status CheckTargets(const std::vector<OutTarget>& targets,
 
 absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
                           const std::vector<OutTarget>& targets,
-                          const std::vector<std::string>& item_names) {
+                          const std::vector<std::string>& item_names,
+                          const client::TaskSelection& tasks) {
   for (const OutTarget& target : targets) {
     const client::OutputInfo* output = Find(job.outputs, target.output);
     if (output == nullptr) continue;  // CheckTargets has said so
-    RETURN_IF_ERROR(output->tensor.ragged() ? WriteItems(client, job, target, item_names)
-                                            : WriteDense(client, job, *output, target));
+    RETURN_IF_ERROR(output->tensor.ragged() ? WriteItems(client, job, target, item_names, tasks)
+                                            : WriteDense(client, job, *output, target, tasks));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> SmallOutputs(client::Client* client, const client::JobInfo& job,
                                          const std::vector<OutTarget>& targets,
-                                         uint64_t elements_max) {
+                                         uint64_t elements_max,
+                                         const client::TaskSelection& tasks) {
   std::string text;
   for (const client::OutputInfo& output : job.outputs) {
     const bool is_target = std::any_of(targets.begin(), targets.end(),
                                        [&](const OutTarget& t) { return t.output == output.name; });
-    const auto elements = output.tensor.Elements();
-    if (is_target || output.tensor.ragged() || !elements.ok() || *elements > elements_max) continue;
+    if (is_target || output.tensor.ragged()) continue;
+    ASSIGN_OR_RETURN(const TensorSpec spec, SelectedSpec(job, output, tasks));
+    const auto elements = spec.Elements();
+    if (!elements.ok() || *elements > elements_max) continue;
     std::string bytes;
-    client::TaskSelection all;
-    all.failed_as_zero = true;
-    RETURN_IF_ERROR(client->ReadOutput(job.id, output.name, all, [&](std::string_view chunk) {
+    client::TaskSelection selected = tasks;
+    selected.failed_as_zero = true;
+    RETURN_IF_ERROR(client->ReadOutput(job.id, output.name, selected, [&](std::string_view chunk) {
       bytes += chunk;
       return absl::OkStatus();
     }));

@@ -32,16 +32,21 @@ absl::StatusOr<OutTarget> ParseOut(std::string_view text);
 absl::Status CheckTargets(const std::vector<OutTarget>& targets,
                           const std::vector<client::OutputInfo>& outputs, bool force);
 
-// Writes each target; a file appears under its name only when it is whole. `item_names` names the
-// files of ragged outputs (may be empty).
+// "4" or "10-19": tasks as people count them, both ends included. Errors: INVALID_ARGUMENT.
+absl::StatusOr<client::TaskSelection> ParseTasks(std::string_view text);
+
+// Writes the selected tasks of each target (a reduced output is whole or nothing); a file appears
+// under its name only when it is whole. `item_names` names the files of ragged outputs (may be
+// empty).
 absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
                           const std::vector<OutTarget>& targets,
-                          const std::vector<std::string>& item_names);
+                          const std::vector<std::string>& item_names,
+                          const client::TaskSelection& tasks);
 
 // "hits = 785398" for each dense output of at most `elements_max` elements that is no target.
 absl::StatusOr<std::string> SmallOutputs(client::Client* client, const client::JobInfo& job,
                                          const std::vector<OutTarget>& targets,
-                                         uint64_t elements_max);
+                                         uint64_t elements_max, const client::TaskSelection& tasks);
 
 }  // namespace tandem::cli
 

@@ -142,13 +142,13 @@ absl::Status Finish(Context* context, client::Client* client, const client::JobI
         if (output.name == target.output && (whole || !output.reduced)) there.push_back(target);
       }
     }
-    RETURN_IF_ERROR(WriteTargets(client, job, there, names));
+    RETURN_IF_ERROR(WriteTargets(client, job, there, names, {}));
   }
   if (context->json()) {
     std::cout << RenderObject("job", JobJson(job));
   } else if (whole) {
     ASSIGN_OR_RETURN(const std::string small,
-                     SmallOutputs(client, job, targets, kPrintedElementsMax));
+                     SmallOutputs(client, job, targets, kPrintedElementsMax, {}));
     std::cout << small;
   }
   return absl::OkStatus();

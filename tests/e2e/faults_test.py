@@ -90,6 +90,8 @@ class FaultsTest(unittest.TestCase):
         code, out, err = cluster.run("job", "results", str(job), "--out", "value=-")
         # Not all is there yet: the answer says so, and what is there can be had by tasks.
         self.assertTrue(code != 0 and "NOT_READY" in err or cluster.job(job)["state"] == "SUCCEEDED", err)
+        some = cluster.tandem("job", "results", str(job), "--tasks", "8-9")[0]
+        self.assertRegex(some, r"^value = \[\d+, \d+\]\n$")
         cluster.tandem("job", "cancel", str(job))
 
     def test_a_cancelled_job_stops_and_keeps_what_is_done(self):
