@@ -11,8 +11,8 @@
 //
 // Thread-safety: a launch touches its own parts; it never synchronises.
 // Ownership: as the ABI says (abi.h).
-#ifndef TANDEM_GRID_H_
-#define TANDEM_GRID_H_
+#ifndef TANDEM_GRID_CUH_
+#define TANDEM_GRID_CUH_
 
 #include <cuda_runtime.h>
 
@@ -362,4 +362,4 @@ constexpr TandemKernelV1 MakeCudaKernel(uint64_t content_hash) {
 }  // namespace TANDEM_ISA_NAMESPACE
 }  // namespace tandem
 
-#endif  // TANDEM_GRID_H_
+#endif  // TANDEM_GRID_CUH_
