@@ -47,9 +47,7 @@ struct Linear {
   }
 
  private:
-#if defined(__AVX512F__)
-  static constexpr int kVector = 16;
-#elif defined(__AVX__)
+#if defined(__AVX__)  // of AVX-512 too: loads bound the tile, not arithmetic
   static constexpr int kVector = 8;
 #else
   static constexpr int kVector = 4;
@@ -82,9 +80,13 @@ struct Linear {
     }
     for (int r = 0; r < kR; ++r) {
       for (int c = 0; c < kC; ++c) {
-        float total = 0;
+        float lane[kVector];
+        __builtin_memcpy(lane, &sum[r][c], sizeof(lane));
+        for (int half = kVector / 2; half > 0; half /= 2) {
+          for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
+        }
+        float total = lane[0];
         for (int64_t i = j; i < a.k; ++i) total += x[r * a.k + i] * w[c * a.k + i];
-        for (int v = 0; v < kVector; ++v) total += sum[r][c][v];
         a.y[(row + r) * a.m + column + c] = tandem::Canonical(total + a.b[column + c]);
       }
     }
