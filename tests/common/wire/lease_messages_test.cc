@@ -8,6 +8,7 @@
 #include "common/base/reason.h"
 #include "common/base/rng.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/stubs/logging.h"
 #include "gtest/gtest.h"
 
 namespace tandem::wire {
@@ -260,6 +261,7 @@ TEST(LeaseMessages, AKernelsTextIsMadeFitForTheWire) {
 
 // Bytes that are no message, or messages of random fields: refused or decoded, never more.
 TEST(LeaseMessages, RandomBytesNeverDoHarm) {
+  google::protobuf::LogSilencer quiet;
   Rng rng(20260131);
   worker::v1::Report good;
   Encode(MakeReport(), &good);
