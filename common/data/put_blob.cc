@@ -1,5 +1,6 @@
 #include "common/data/put_blob.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "common/base/error.h"
@@ -36,7 +37,12 @@ absl::Status PutBlobCall::TakeMessage(const rpc::BulkMessage& message) {
     return InvalidError(reason::kProtocolError, "an upload begins with a header");
   }
   if (upload_->already_there()) return absl::OkStatus();
-  for (const std::string_view piece : message.data) RETURN_IF_ERROR(upload_->Append(piece));
+  for (std::string_view piece : message.data) {
+    const size_t known = static_cast<size_t>(std::min<uint64_t>(skip_, piece.size()));
+    skip_ -= known;
+    piece.remove_prefix(known);
+    if (!piece.empty()) RETURN_IF_ERROR(upload_->Append(piece));
+  }
   return absl::OkStatus();
 }
 
@@ -49,20 +55,30 @@ absl::Status PutBlobCall::TakeHeader(const std::string& fields) {
   BlobLocator blob;
   RETURN_IF_ERROR(WithField(wire::Decode(request.header().blob(), &blob), "header.blob"));
   ASSIGN_OR_RETURN(upload_, blobs_->BeginPut(owner_, blob.id, blob.size));
+  size_ = blob.size;
   const uint64_t expected = upload_->offset();
-  if (!upload_->already_there() && request.header().offset() != expected) {
+  if (upload_->already_there()) return absl::OkStatus();
+  if (request.header().offset() > expected) {
     return WithField(
         Error(absl::StatusCode::kOutOfRange, reason::kBadArgument,
               StrCat("the upload of ", blob.id, " goes on at byte ", expected, ", not at ",
                      request.header().offset(), ": ask StatBlobs how far it has come")),
         "header.offset");
   }
+  // What a broken upload had under way may have come since the caller asked.
+  skip_ = expected - request.header().offset();
   return absl::OkStatus();
 }
 
 absl::Status PutBlobCall::Publish() {
   if (upload_ == nullptr) {
     return InvalidError(reason::kProtocolError, "the upload ended before its header");
+  }
+  // A connection that breaks ends the stream too: what has come is kept.
+  if (!upload_->already_there() && upload_->offset() < size_) {
+    return Error(absl::StatusCode::kAborted, reason::kTruncated,
+                 StrCat("the upload broke off at byte ", upload_->offset(), " of ", size_,
+                        ": go on from there"));
   }
   ASSIGN_OR_RETURN(const BlobInfo info, upload_->Finish());
   v1::BlobStat stat;

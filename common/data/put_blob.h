@@ -38,6 +38,8 @@ class PutBlobCall final : public BulkIntake<grpc::ServerReadReactor<grpc::ByteBu
   const std::string owner_;
   grpc::ByteBuffer* const response_;
   std::unique_ptr<BlobUpload> upload_;
+  uint64_t size_ = 0;  // Of the whole blob.
+  uint64_t skip_ = 0;  // Bytes that will come and are there already.
 };
 
 }  // namespace tandem

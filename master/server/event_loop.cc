@@ -226,8 +226,10 @@ void EventLoop::Act() {
   NoteRecords();
   const std::vector<WorkerHub::Gone> gone = hub_.SendNow(effects_);
   hub_.Flush();
-  Commit();
+  const absl::Time wall = parts_.clock->WallNow();
+  Commit(wall);
   Waiting waiting{.seq = last_seq_,
+                  .wall = wall,
                   .drops = std::move(effects_.drops),
                   .acks = std::move(effects_.acks),
                   .replies = std::move(effects_.replies),
@@ -265,9 +267,8 @@ void EventLoop::NoteRecords() {
   }
 }
 
-void EventLoop::Commit() {
+void EventLoop::Commit(absl::Time wall) {
   if (effects_.records.empty()) return;
-  const absl::Time wall = parts_.clock->WallNow();
   for (const Record& record : effects_.records) builder_.Add(record, wall);
   for (const JobStatus& status : effects_.statuses) builder_.AddResult(status);
   CommitBuilder::Commit commit = builder_.Take();
@@ -288,11 +289,10 @@ void EventLoop::ReleaseDurable() {
 
 void EventLoop::Release(Waiting waiting) {
   std::vector<JobRow> rows;
-  const absl::Time wall = parts_.clock->WallNow();
   for (JobStatus& status : waiting.statuses) {
     const JobId job = status.job;
     jobs_ended_ |= HasEnded(status.state);
-    parts_.board->Publish(std::move(status), wall);
+    parts_.board->Publish(std::move(status), waiting.wall);
     if (const std::optional<JobView> view = parts_.board->Find(job)) {
       if (std::optional<JobRow> row = history_.Note(*view, now_)) rows.push_back(*std::move(row));
     }

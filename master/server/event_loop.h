@@ -129,6 +129,7 @@ class EventLoop final : public WorkerInbox {
   // Effects that wait for batch `seq`.
   struct Waiting {
     uint64_t seq = 0;
+    absl::Time wall;  // As in the records of the same round.
     std::vector<DropJob> drops;
     std::vector<AckReport> acks;
     std::vector<Reply> replies;
@@ -151,7 +152,7 @@ class EventLoop final : public WorkerInbox {
   void RenewAll();
   void Act();
   void NoteRecords();
-  void Commit();
+  void Commit(absl::Time wall);
   void Release(Waiting waiting);
   void ReleaseDurable();
   void Answer(const Reply& reply);

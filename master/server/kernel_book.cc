@@ -63,7 +63,7 @@ absl::StatusOr<std::shared_ptr<const KernelInfo>> KernelBook::Find(
     const std::string_view nearest = Nearest(ref.name, names);
     return Error(absl::StatusCode::kNotFound, reason::kUnknownKernel,
                  StrCat("no kernel is named ", Quoted(ref.name),
-                        nearest.empty() ? "" : StrCat("; did you mean ", nearest, "?"),
+                        nearest.empty() ? "." : StrCat("; did you mean ", nearest, "?"),
                         " `tandem kernel ls` shows those there are; one of your own is known once "
                         "a worker has loaded it"));
   }

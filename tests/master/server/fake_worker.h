@@ -63,13 +63,14 @@ class FakeWorker {
     return hello;
   }
 
-  absl::StatusOr<wire::WorkerWelcome> Attach(std::vector<HeldLeaves> held, uint64_t max_epoch = 0) {
+  absl::StatusOr<wire::WorkerWelcome> Attach(std::vector<HeldLeaves> held = {},
+                                             uint64_t max_epoch = 0) {
     wire::WorkerHello hello = MakeHello();
     hello.held = std::move(held);
     hello.max_epoch = max_epoch;
-    return Attach(hello);
+    return AttachAs(hello);
   }
-  absl::StatusOr<wire::WorkerWelcome> Attach(const wire::WorkerHello& hello) {
+  absl::StatusOr<wire::WorkerWelcome> AttachAs(const wire::WorkerHello& hello) {
     worker::v1::WorkerMessage message;
     wire::Encode(hello, message.mutable_hello());
     Send(message);
@@ -113,12 +114,13 @@ class FakeWorker {
     grants_.pop_front();
     return grant;
   }
-  // Sends the leaves of a run of one-leaf leases as done and returns the report's number.
-  uint64_t Commit(const Grant& grant, OutputsHandle outputs,
-                  std::vector<TaskFailure> failures = {}) {
+  // Sends the grant's first leaves (0: all of them) as done and returns the report's number.
+  uint64_t Commit(const Grant& grant, OutputsHandle outputs, std::vector<TaskFailure> failures = {},
+                  uint64_t leaves = 0) {
     tandem::Commit commit;
     commit.job = grant.job;
-    commit.runs = {{grant.first_n, {grant.first_leaf, grant.count << grant.level}}};
+    commit.runs = {
+        {grant.first_n, {grant.first_leaf, leaves == 0 ? grant.count << grant.level : leaves}}};
     commit.outputs = std::move(outputs);
     commit.failures = std::move(failures);
     commit.busy_ns = 1000;
