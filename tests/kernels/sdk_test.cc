@@ -305,7 +305,9 @@ int RunStages(const TandemKernelV1& kernel, const PackedArgs& args, TandemTask t
   AlignedBytes work(kernel.work_bytes);
   if (int fault = kernel.prepare(args.data(), task, shape, &stage, work.data())) return fault;
   EXPECT_EQ(std::memcmp(work.data(), &stage, sizeof(stage)), 0) << "work begins with the stage";
-  EXPECT_EQ(std::memcmp(work.data() + kernel.work_args_offset, args.data(), kernel.args_bytes), 0);
+  constexpr size_t kMembers = 32;  // of Upper's Args
+  EXPECT_EQ(std::memcmp(work.data() + kernel.work_args_offset, args.data(), kMembers), 0);
+  EXPECT_EQ(kernel.args_bytes, kMembers + 2 * sizeof(int64_t));
   for (int64_t row = 0; row < need.down; row += strip) {
     const TandemPart part{
         work.data(), {task.id, row}, std::min<int64_t>(strip, need.down - row), nullptr, nullptr};

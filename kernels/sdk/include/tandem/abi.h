@@ -17,7 +17,7 @@
  * with an element a row;
  *   3. each axis in the order of its first occurrence in the text: its extent, int64_t;
  *   4. int64_t: the index, in that order, of the axis that the job splits.
- * The caller fills all of it; a kernel may read only a prefix (`args_bytes`).
+ * The caller fills all of it, `args_bytes`.
  *
  * Layout of tensors: dense, row-major, of *local* shape: the split axis has as many elements as the
  * buffer has rows (a window `n + h` has rows + h), every other axis its full extent; item 3 tells
