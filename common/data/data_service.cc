@@ -67,6 +67,20 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenBlob(BlobStore* blobs, const std
   return MakeFileSource(std::move(file), request.offset(), length);
 }
 
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenRegion(SegmentStore* segments,
+                                                       const std::string& owner,
+                                                       const v1::ReadRegionRequest& request) {
+  if (segments == nullptr) return NotServed("segments");
+  Region region;
+  RETURN_IF_ERROR(WithField(wire::Decode(request.region(), &region), "region"));
+  ASSIGN_OR_RETURN(const std::string whose, segments->OwnerOf(region.segment));
+  if (whose != owner) {
+    return Error(absl::StatusCode::kNotFound, reason::kSegmentNotFound,
+                 StrCat("there is no segment ", region.segment, " of yours"));
+  }
+  return MakeRegionSource(segments, region);
+}
+
 }  // namespace
 
 DataService::DataService(DataServiceOptions options)
@@ -185,13 +199,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* DataService::ReadOutput(
 grpc::ServerWriteReactor<grpc::ByteBuffer>* DataService::ReadRegion(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
   return Stream<v1::ReadRegionRequest>(
-      context, request,
-      [this](const std::string& owner,
-             const v1::ReadRegionRequest& parsed) -> absl::StatusOr<std::unique_ptr<ByteSource>> {
-        if (options_.segments == nullptr) return NotServed("segments");
-        Region region;
-        RETURN_IF_ERROR(WithField(wire::Decode(parsed.region(), &region), "region"));
-        return MakeRegionSource(options_.segments, region);
+      context, request, [this](const std::string& owner, const v1::ReadRegionRequest& parsed) {
+        return OpenRegion(options_.segments, owner, parsed);
       });
 }
 

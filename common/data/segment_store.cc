@@ -23,6 +23,39 @@ absl::Status SegmentFailed(SegmentId id) {
                StrCat("segment ", id, " was given up after a failed sync"));
 }
 
+// An owner as the end of a file's name: what is no letter, digit, '-' or '_' is %XX.
+std::string EscapeOwner(std::string_view owner) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string name;
+  for (const char c : owner) {
+    const auto byte = static_cast<uint8_t>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_';
+    if (plain) {
+      name.push_back(c);
+    } else {
+      name.push_back('%');
+      name.push_back(kDigits[byte >> 4]);
+      name.push_back(kDigits[byte & 15]);
+    }
+  }
+  return name;
+}
+
+bool UnescapeOwner(std::string_view name, std::string* owner) {
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] != '%') {
+      owner->push_back(name[i]);
+      continue;
+    }
+    char byte = 0;
+    if (!FromHex(name.substr(i + 1, 2), &byte, 1)) return false;
+    owner->push_back(byte);
+    i += 2;
+  }
+  return true;
+}
+
 uint64_t RoundUp(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -48,10 +81,15 @@ absl::Status SegmentStore::Recover() {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system_->List(directory_));
   absl::MutexLock lock(&mu_);
   for (const std::string& name : names) {
+    const size_t dot = name.find('.');
     uint64_t number = 0;
-    if (!absl::SimpleAtoi(name, &number) || number == 0) continue;  // Not one of ours.
-    auto segment = std::make_shared<Segment>(SegmentId(number), "");
-    const std::string path = PathFor(segment->id);
+    std::string owner;
+    if (!absl::SimpleAtoi(name.substr(0, dot), &number) || number == 0 ||
+        dot == std::string::npos || !UnescapeOwner(name.substr(dot + 1), &owner)) {
+      continue;  // Not one of ours.
+    }
+    auto segment = std::make_shared<Segment>(SegmentId(number), std::move(owner));
+    const std::string path = PathFor(*segment);
     ASSIGN_OR_RETURN(const FileInfo info, file_system_->Stat(path));
     constexpr uint64_t kBlock = 4096;
     if (info.allocated > RoundUp(info.size, kBlock)) {
@@ -69,8 +107,8 @@ absl::Status SegmentStore::Recover() {
   return absl::OkStatus();
 }
 
-std::string SegmentStore::PathFor(SegmentId segment) const {
-  return StrCat(directory_, "/", segment);
+std::string SegmentStore::PathFor(const Segment& segment) const {
+  return StrCat(directory_, "/", segment.id, ".", EscapeOwner(segment.owner));
 }
 
 absl::StatusOr<SegmentStore::SegmentHandle> SegmentStore::Find(SegmentId segment) const {
@@ -93,7 +131,7 @@ absl::StatusOr<SegmentStore::SegmentHandle> SegmentStore::NewSegment(std::string
   }
   auto segment = std::make_shared<Segment>(id, std::string(owner));
   ASSIGN_OR_RETURN(std::unique_ptr<File> file,
-                   file_system_->Open(PathFor(id), FileSystem::Mode::kCreate));
+                   file_system_->Open(PathFor(*segment), FileSystem::Mode::kCreate));
   absl::MutexLock lock(&mu_);
   segment->file = std::move(file);
   segments_.emplace(id, segment);
@@ -160,7 +198,7 @@ absl::StatusOr<std::shared_ptr<File>> SegmentStore::FileOf(const SegmentHandle& 
     }
   }
   absl::StatusOr<std::unique_ptr<File>> opened =
-      file_system_->Open(PathFor(segment->id), FileSystem::Mode::kReadWrite);
+      file_system_->Open(PathFor(*segment), FileSystem::Mode::kReadWrite);
   if (!opened.ok()) return segment->deleted ? NoSegment(segment->id) : opened.status();
   std::shared_ptr<File> file = *std::move(opened);
   absl::MutexLock lock(&mu_);
@@ -260,8 +298,13 @@ absl::StatusOr<std::string> SegmentStore::Read(const Region& region) {
 }
 
 absl::StatusOr<std::string> SegmentStore::PathOf(SegmentId segment) const {
-  RETURN_IF_ERROR(Find(segment).status());
-  return PathFor(segment);
+  ASSIGN_OR_RETURN(const SegmentHandle handle, Find(segment));
+  return PathFor(*handle);
+}
+
+absl::StatusOr<std::string> SegmentStore::OwnerOf(SegmentId segment) const {
+  ASSIGN_OR_RETURN(const SegmentHandle handle, Find(segment));
+  return handle->owner;
 }
 
 absl::Status SegmentStore::Delete(SegmentId segment) {
@@ -289,7 +332,7 @@ absl::Status SegmentStore::Delete(SegmentId segment) {
       it->second.erase(std::remove(it->second.begin(), it->second.end(), handle), it->second.end());
     }
   }
-  return file_system_->Remove(PathFor(segment));
+  return file_system_->Remove(PathFor(*handle));
 }
 
 absl::StatusOr<uint64_t> SegmentStore::DeleteUnreferenced(absl::Span<const SegmentId> referenced) {

@@ -5,7 +5,7 @@
 //   RETURN_IF_ERROR(store->Sync({region.segment}));                   // durable from here on
 //   store->Read(region);
 //
-// Files are <dir>/segments/<id>. A segment belongs to one owner and is written by one appender at a
+// Files are <dir>/segments/<id>.<owner>. A segment belongs to one owner and is written by one appender at a
 // time, so appends do not contend. Past `segment_bytes_max` an appender goes on in a new segment; a
 // destroyed appender leaves its segment for the next one of the same owner. After a restart old
 // segments are only read: what no record names in them is never looked at, and new appends go to
@@ -87,6 +87,8 @@ class SegmentStore {
   absl::StatusOr<std::string> Read(const Region& region);
   // The file, for a reader on the same host to map.
   absl::StatusOr<std::string> PathOf(SegmentId segment) const;
+  // Whose appender wrote it; known after a restart too.
+  absl::StatusOr<std::string> OwnerOf(SegmentId segment) const;
 
   // Readers that have it open go on. An appender that writes it moves on to a new one.
   absl::Status Delete(SegmentId segment);
@@ -105,7 +107,7 @@ class SegmentStore {
 
   SegmentStore(FileSystem* file_system, std::string directory, SegmentLimits limits);
   absl::Status Recover();
-  std::string PathFor(SegmentId segment) const;
+  std::string PathFor(const Segment& segment) const;
   absl::StatusOr<SegmentHandle> Find(SegmentId segment) const;
   absl::StatusOr<SegmentHandle> FindBytes(SegmentId segment, uint64_t offset,
                                           uint64_t length) const;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 
 #include "common/base/error.h"
@@ -13,6 +14,7 @@
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/security/credentials.h"
 
 namespace tandem::rpc {
@@ -33,6 +35,31 @@ void LogGrpc(gpr_log_func_args* args) {
     TLOG(Debug, "grpc", "file", args->file, "line", args->line, "message", args->message);
   }
 }
+
+// gRPC's threads for callbacks end with the last channel that used them, and join themselves (and
+// run on in freed memory) when one of them drops it, as a callback may. A channel that is never
+// destroyed and made one callback call keeps them for as long as the process lives.
+class CallbackThreads {
+ public:
+  static void Keep() {
+    static CallbackThreads* const forever = new CallbackThreads();
+    (void)forever;
+  }
+
+ private:
+  CallbackThreads()
+      : stub_(grpc::CreateChannel("unix:/nonexistent", grpc::InsecureChannelCredentials())) {
+    context_.set_deadline(std::chrono::system_clock::now());
+    stub_.UnaryCall(&context_, "/tandem.none/None", grpc::StubOptions(), &request_, &response_,
+                    [](const grpc::Status&) {});
+  }
+
+  grpc::ClientContext context_;
+  const grpc::Slice empty_;
+  const grpc::ByteBuffer request_{&empty_, 1};
+  grpc::ByteBuffer response_;
+  grpc::GenericStub stub_;
+};
 
 absl::Status BadAddress(std::string_view text) {
   return InvalidError(
@@ -56,6 +83,7 @@ void SetCommonArguments(grpc::ChannelArguments* arguments) {
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address, Traffic traffic) {
   static std::atomic<int> next{0};
+  CallbackThreads::Keep();
   grpc::ChannelArguments arguments;
   SetCommonArguments(&arguments);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, traffic == Traffic::kControl ? 1 : 0);

@@ -170,9 +170,15 @@ void Supervisor::Act(Effects* effects) {
     Disconnect(absl::CancelledError("this worker paused for longer than its leases live"));
   }
   if (effects->hello.has_value() && stream_ != nullptr) SayHello(*effects->hello);
+  // A message each: the stream merges them as far as a message may grow (a rejoin reports all that
+  // is held at once).
+  for (const Report& report : effects->reports) {
+    worker::v1::WorkerMessage one;
+    wire::Encode(report, one.add_reports());
+    if (stream_ != nullptr && welcomed_) stream_->Send(std::move(one));
+  }
   worker::v1::WorkerMessage message;
-  for (const Report& report : effects->reports) wire::Encode(report, message.add_reports());
-  bool send = !effects->reports.empty();
+  bool send = false;
   if (effects->heartbeat) {
     message.set_heartbeat(true);
     AddCounters(&message);

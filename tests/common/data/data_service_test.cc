@@ -53,6 +53,15 @@ class DataServiceTest : public ::testing::Test {
     std::string name = std::filesystem::temp_directory_path() / "tandem_data_XXXXXX";
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     dir_ = name;
+    Start();
+  }
+  void Restart() {
+    server_.reset();
+    Start();
+  }
+  void Start() {
+    blobs_ = nullptr;
+    segments_ = nullptr;
     blobs_ = *BlobStore::Open(RealFileSystem(), dir_, {});
     segments_ = *SegmentStore::Open(RealFileSystem(), dir_, {});
     DataServiceOptions options;
@@ -291,6 +300,26 @@ TEST_F(DataServiceTest, PushedPiecesAreReadBackAndSurviveASync) {
     EXPECT_EQ(got, piece);
   }
   EXPECT_TRUE(segments_->Sync({regions.at(1).segment}).ok());
+}
+
+TEST_F(DataServiceTest, RegionsAreTheirOwnersAlsoAfterARestart) {
+  Pushed pushed;
+  auto pusher = RegionPusher::Start(Channel(), "ada.l-1", pushed.callbacks());
+  const std::string piece = RandomBytes(1000, 13);
+  pusher->Push(1, piece, nullptr);
+  pusher->Close();
+  ASSERT_TRUE(pushed.Wait().ok());
+  const Region region = pushed.regions().at(1);
+  for (const bool restarted : {false, true}) {
+    if (restarted) Restart();
+    std::string got(region.length, '\0');
+    const absl::Status eve =
+        ClientOf("eve").ReadRegionInto(region, absl::MakeSpan(got.data(), got.size()));
+    EXPECT_EQ(ReasonOf(eve), reason::kSegmentNotFound) << eve;
+    EXPECT_TRUE(
+        ClientOf("ada.l-1").ReadRegionInto(region, absl::MakeSpan(got.data(), got.size())).ok());
+    EXPECT_EQ(got, piece);
+  }
 }
 
 TEST_F(DataServiceTest, APieceOverTheLimitBreaksTheStream) {
