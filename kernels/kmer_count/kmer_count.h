@@ -59,7 +59,7 @@ struct KmerCount {
 
   static int64_t Range(const tandem::Run& run, const Args& a, Partial& count) {
     const uint8_t* base = a.base(run.first).data();
-    if (Buckets(a.k) > 1 && run.tasks >= kFewTasks) {
+    if (Buckets(a.k) > 1 && run.tasks >= kFewWords * Buckets(a.k)) {
       BucketCounter counter(a.k, run.scratch, count.p);
       RollBy(base, run.tasks, a, &counter);
       counter.FlushAll();
@@ -73,15 +73,16 @@ struct KmerCount {
  private:
   static constexpr int32_t kBlock = 2048;  // bases decoded, rolled into words and counted at a time
   static constexpr int32_t kEight = 8;     // bases that a step packs
-  static constexpr int32_t kBucket = 32768;            // words that a bucket holds
-  static constexpr int64_t kFewTasks = 131072;         // below, buckets would hardly fill
+  static constexpr int32_t kBucket = 32768;  // words that a bucket holds
+  static constexpr int64_t kFewWords =
+      4096;  // fewer in a bucket do not repay reading its counts in order
   static constexpr int32_t kAhead = 24;                // how far before its turn a count is fetched
   static constexpr int32_t kLowBits = 16, kLine = 16;  // counts in a cache line
   static constexpr int64_t kSweepFrom = 2048;
 
   // Counts of shorter words fit into the cache, and those of longer ones need too many buckets.
   TANDEM_FN static int64_t Buckets(int32_t k) {
-    return k >= 10 && k <= 12 ? int64_t{1} << (2 * k - kLowBits) : 1;
+    return k >= 11 && k <= 12 ? int64_t{1} << (2 * k - kLowBits) : 1;
   }
 
   struct DirectCounter {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -280,8 +281,7 @@ TEST_P(KernelsTest, KmerCountCountsWholeWordsOnly) {
 
 // Long runs of long words go another way.
 TEST_P(KernelsTest, KmerCountSortsLongWordsIntoBuckets) {
-  const int64_t n = 300'000;
-  for (int32_t k : {10, 12}) {
+  for (const auto& [k, n] : {std::pair<int32_t, int64_t>{11, 300'000}, {12, 1'100'000}}) {
     std::string base(n + k - 1, 'A');
     for (size_t i = 0; i < base.size(); ++i)
       base[i] = random_() % 1000 == 0 ? 'N' : "ACGT"[random_() % 4];
@@ -294,7 +294,11 @@ TEST_P(KernelsTest, KmerCountSortsLongWordsIntoBuckets) {
     args.Axes({n}, 0);
     const AlignedBytes count = MakePartial(Kernel("kmer_count"), args, n);
     RunPart(Kernel("kmer_count"), args, {0, 0}, n, nullptr, count.data());
-    const auto expected = kernels::KmerCountReference(base, k, true);
+    // Every instruction set sees the same bases.
+    static std::map<int32_t, std::vector<uint32_t>> references;
+    auto [at, fresh] = references.try_emplace(k);
+    if (fresh) at->second = kernels::KmerCountReference(base, k, true);
+    const std::vector<uint32_t>& expected = at->second;
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), count.as<uint32_t>())) << k;
   }
 }
