@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -48,26 +49,41 @@ double CpuSeconds(int who) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+// User and system time of another process, from /proc/PID/stat.
+pid_t server_pid = 0;
+double ServerCpuSeconds() {
+  std::ifstream file("/proc/" + std::to_string(server_pid) + "/stat");
+  std::string field;
+  double ticks = 0;
+  for (int i = 1; i <= 15 && file >> field; ++i) {
+    if (i >= 14) ticks += std::strtod(field.c_str(), nullptr);
+  }
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 class Timer {
  public:
   double Seconds() const {
     return std::chrono::duration<double>(SteadyClock::now() - start_).count();
   }
   double Cpu() const { return CpuSeconds(RUSAGE_SELF) - cpu_; }
+  double ServerCpu() const { return ServerCpuSeconds() - server_cpu_; }
 
  private:
   const SteadyClock::time_point start_ = SteadyClock::now();
   const double cpu_ = CpuSeconds(RUSAGE_SELF);
+  const double server_cpu_ = ServerCpuSeconds();
 };
 
 void Print(const char* measure, uint64_t bytes, const Timer& timer) {
   const double seconds = timer.Seconds();
   std::printf(
       "{\"measure\":\"%s\",\"bytes\":%llu,\"seconds\":%.4f,\"gb_per_s\":%.3f,"
-      "\"client_cpu_s_per_gb\":%.3f}\n",
+      "\"client_cpu_s_per_gb\":%.3f,\"server_cpu_s_per_gb\":%.3f}\n",
       measure, static_cast<unsigned long long>(bytes), seconds,
       static_cast<double>(bytes) / seconds * 1e-9,
-      timer.Cpu() / (static_cast<double>(bytes) * 1e-9));
+      timer.Cpu() / (static_cast<double>(bytes) * 1e-9),
+      timer.ServerCpu() / (static_cast<double>(bytes) * 1e-9));
   std::fflush(stdout);
 }
 
@@ -144,6 +160,7 @@ class Child {
     CHECK(write(in_, &byte, 1) == 1 && read(out_, &byte, 1) == 1);
   }
   const std::string& address() const { return address_; }
+  pid_t pid() const { return pid_; }
 
  private:
   pid_t pid_ = 0;
@@ -207,6 +224,7 @@ int Bench(const std::string& self, const std::string& dir, uint64_t mib, bool un
     std::memcpy(bytes.data() + i, &word, 8);
   }
   const Child child(self, dir, unix_socket ? "unix:" + dir + "/sock" : "127.0.0.1:0");
+  server_pid = child.pid();
   DataClient client(rpc::Connect(child.address(), rpc::Traffic::kBulk), "bench");
   BlobLocator blob;
   {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
@@ -114,6 +115,7 @@ int Run(const Flags& flags) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // A file limit is an error of the write that meets it.
   std::atomic<int> exit_code{0};
   const auto on_failed = [&exit_code](const absl::Status&) {
     exit_code = kExitJournal;
@@ -140,6 +142,8 @@ int Main(int argc, char** argv) {
   // Large buffers are used again instead of being mapped and faulted each time.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  // Debian's Abseil looks for deadlocks in every build; tests do too, a server need not.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app(
       "The master of a Tandem cluster: accepts jobs, leases their ranges to workers, keeps "
       "their results.",

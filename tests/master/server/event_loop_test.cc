@@ -1,0 +1,141 @@
+// The event loop when its store is full, fails, or is asked to stop.
+#include "master/server/event_loop.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "common/base/error.h"
+#include "common/base/reason.h"
+#include "gtest/gtest.h"
+#include "master/store/memory_store.h"
+#include "tests/master/server/bind.h"
+
+namespace tandem::master {
+namespace {
+
+class EventLoopTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = std::filesystem::temp_directory_path() / "tandem_loop_XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    dir_ = name;
+    segments_ = *SegmentStore::Open(RealFileSystem(), dir_, {});
+    LoopParts parts;
+    parts.store = &store_;
+    parts.segments = segments_.get();
+    parts.board = &board_;
+    parts.kernels = &kernels_;
+    LoopOptions options;
+    options.committer.full_disk_retry = absl::Milliseconds(5);
+    options.committer.queued_batches_max = 4;
+    loop_ = std::make_unique<EventLoop>(parts, options, [this](const absl::Status& status) {
+      failure_ = status;
+      failed_.Notify();
+    });
+    ASSERT_TRUE(loop_->Recover().ok());
+    loop_->Start();
+  }
+  void TearDown() override {
+    loop_.reset();
+    std::filesystem::remove_all(dir_);
+  }
+
+  struct Answer {
+    absl::Notification ready;
+    absl::StatusOr<JobId> job;
+  };
+  absl::Status Submit(Answer* answer) {
+    const auto accepted = AcceptedJob(1, "axis n -> v[n]:u64", {{"n", 10}}, 1);
+    return loop_->Submit({.token = 0,
+                          .bound = accepted->bound,
+                          .request_id = "",
+                          .request_hash = 0,
+                          .submitted = absl::Now()},
+                         [answer](absl::StatusOr<JobId> job) {
+                           answer->job = std::move(job);
+                           answer->ready.Notify();
+                         });
+  }
+  // Everything queued before has been handled when it returns.
+  void Settle() {
+    absl::Notification handled;
+    if (loop_->Call([&handled](const LoopView&) { handled.Notify(); }).ok()) {
+      handled.WaitForNotification();
+    }
+  }
+
+  std::string dir_;
+  MemoryStore store_;
+  std::unique_ptr<SegmentStore> segments_;
+  JobBoard board_;
+  KernelBook kernels_;
+  absl::Notification failed_;
+  absl::Status failure_;
+  std::unique_ptr<EventLoop> loop_;
+};
+
+TEST_F(EventLoopTest, AnAnswerMeansThatTheStoreHasIt) {
+  Answer answer;
+  ASSERT_TRUE(Submit(&answer).ok());
+  answer.ready.WaitForNotification();
+  ASSERT_TRUE(answer.job.ok());
+  EXPECT_GT(store_.HeadSeq(), 0u);
+  EXPECT_TRUE(board_.Find(*answer.job).has_value());
+}
+
+TEST_F(EventLoopTest, AFullJournalAcceptsNothingNewAndGoesOnWhenThereIsRoom) {
+  store_.set_write_error(
+      Error(absl::StatusCode::kResourceExhausted, reason::kJournalFull, "no room"));
+  Answer first;
+  ASSERT_TRUE(Submit(&first).ok());
+  std::vector<std::unique_ptr<Answer>> more;
+  absl::Status refused;
+  while (refused.ok()) {
+    more.push_back(std::make_unique<Answer>());
+    refused = Submit(more.back().get());
+    if (!refused.ok()) more.pop_back();
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(refused), reason::kJournalFull);
+  EXPECT_FALSE(first.ready.HasBeenNotified());
+  EXPECT_FALSE(failed_.HasBeenNotified());
+  store_.set_write_error(absl::OkStatus());
+  first.ready.WaitForNotification();
+  EXPECT_TRUE(first.job.ok());
+  for (const auto& answer : more) {
+    answer->ready.WaitForNotification();
+    EXPECT_TRUE(answer->job.ok());
+  }
+  Answer last;
+  while (!Submit(&last).ok()) Settle();
+  last.ready.WaitForNotification();
+  EXPECT_TRUE(last.job.ok());
+}
+
+TEST_F(EventLoopTest, AStoreThatFailsEndsTheMasterAndNothingIsPromised) {
+  store_.set_write_error(Error(absl::StatusCode::kInternal, reason::kJournalIo, "the disk broke"));
+  Answer answer;
+  ASSERT_TRUE(Submit(&answer).ok());
+  failed_.WaitForNotification();
+  EXPECT_EQ(ReasonOf(failure_), reason::kJournalIo);
+  loop_->Stop();
+  answer.ready.WaitForNotification();
+  EXPECT_FALSE(answer.job.ok());
+  EXPECT_FALSE(board_.Find(JobId(1)).has_value());
+}
+
+TEST_F(EventLoopTest, StoppingAnswersEverybody) {
+  Answer answer;
+  ASSERT_TRUE(Submit(&answer).ok());
+  loop_->Stop();
+  answer.ready.WaitForNotification();
+  Answer late;
+  const absl::Status status = Submit(&late);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(status), reason::kShuttingDown);
+}
+
+}  // namespace
+}  // namespace tandem::master
