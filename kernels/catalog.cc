@@ -15,6 +15,7 @@ template <class K>
 CatalogEntry Describe(uint64_t content_hash) {
   CatalogEntry entry;
   entry.name = K::kName;
+  entry.summary = SummaryOf<K>::value;
   entry.signature = K::kSignature;
   entry.content_hash = content_hash;
   entry.output_class = static_cast<OutputClass>(K::kClass);

@@ -22,6 +22,7 @@ enum class OutputClass { kUnspecified = 0, kExact = 1, kBitwise = 2, kTolerant =
 
 struct CatalogEntry {
   std::string name;
+  std::string summary;    // one line for people
   std::string signature;  // "spot[n]:f32, rate:f32 -> call[n]:f32": without the name
   uint64_t content_hash = 0;
   OutputClass output_class = OutputClass::kUnspecified;

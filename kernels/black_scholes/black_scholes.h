@@ -16,6 +16,7 @@ namespace TANDEM_KERNELS {
 
 struct BlackScholes {
   static constexpr char kName[] = "black_scholes";
+  static constexpr char kSummary[] = "prices European calls and puts";
   static constexpr char kSignature[] =
       "spot[n]:f32, strike[n]:f32, years[n]:f32, rate:f32, volatility:f32 -> call[n]:f32, "
       "put[n]:f32";

@@ -13,6 +13,7 @@ namespace TANDEM_KERNELS {
 
 struct Gradient {
   static constexpr char kName[] = "gradient";
+  static constexpr char kSummary[] = "loss and gradient of logistic regression";
   static constexpr char kSignature[] =
       "x[n,d]:f32, label[n]:f32, w[d]:f32 -> grad[d]:f32 : sum, loss:f32 : sum";
   static constexpr const char* kFaults[] = {"ok", "label is neither 0 nor 1"};

@@ -10,6 +10,7 @@ namespace TANDEM_KERNELS {
 
 struct Histogram {
   static constexpr char kName[] = "histogram";
+  static constexpr char kSummary[] = "counts byte values";
   static constexpr char kSignature[] = "value[n]:u8 -> count[256]:u64 : sum";
   static constexpr auto kClass = tandem::OutputClass::kExact;
   static constexpr double kCostNs = 0.4;

@@ -17,6 +17,7 @@ namespace TANDEM_KERNELS {
 
 struct ImageSobel {
   static constexpr char kName[] = "image_sobel";
+  static constexpr char kSummary[] = "finds the edges in PNG and JPEG images";
   static constexpr char kSignature[] = "image[n]:bytes -> edges[n]:bytes";
   static constexpr auto kClass = tandem::OutputClass::kExact;
   static constexpr const char* kFaults[] = TANDEM_IMAGE_FAULTS;

@@ -16,6 +16,7 @@ namespace TANDEM_KERNELS {
 
 struct ImageThumbnail {
   static constexpr char kName[] = "image_thumbnail";
+  static constexpr char kSummary[] = "shrinks PNG and JPEG images";
   static constexpr char kSignature[] =
       "image[n]:bytes, side:i32 = 128 in [1, 4096] -> thumbnail[n]:bytes";
   static constexpr auto kClass = tandem::OutputClass::kExact;

@@ -15,10 +15,11 @@ namespace TANDEM_KERNELS {
 
 struct KmerCount {
   static constexpr char kName[] = "kmer_count";
+  static constexpr char kSummary[] = "counts the words of k bases in a sequence";
   static constexpr char kSignature[] =
       "base[n + k - 1]:u8, k:i32 = 11 in [1, 15], canonical:bool = false -> count[4^k]:u32 : sum";
   static constexpr auto kClass = tandem::OutputClass::kExact;
-  static constexpr double kCostNs = 1.2;
+  static constexpr double kCostNs = 3;
 
   struct Args {
     tandem::Window<const uint8_t> base;

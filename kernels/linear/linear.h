@@ -15,6 +15,7 @@ namespace TANDEM_KERNELS {
 
 struct Linear {
   static constexpr char kName[] = "linear";
+  static constexpr char kSummary[] = "a fully connected layer: x times w transposed, plus b";
   static constexpr char kSignature[] =
       "axis n, axis m, x[n,k]:f32, w[m,k]:f32, b[m]:f32 -> y[n,m]:f32";
   static constexpr auto kClass = tandem::OutputClass::kTolerant;

@@ -17,6 +17,7 @@ namespace TANDEM_KERNELS {
 
 struct MonteCarloPi {
   static constexpr char kName[] = "monte_carlo_pi";
+  static constexpr char kSummary[] = "counts random points in a quarter disc: pi is 4 hits / tasks";
   static constexpr char kSignature[] = "axis n, seed:u64 = 0 -> hits:u64 : sum";
   static constexpr auto kClass = tandem::OutputClass::kExact;
   static constexpr double kCostNs = 0.8;

@@ -14,6 +14,7 @@ namespace TANDEM_KERNELS {
 
 struct Noop {
   static constexpr char kName[] = "noop";
+  static constexpr char kSummary[] = "the cheapest task with a result that can be checked";
   static constexpr char kSignature[] = "axis n, seed:u64 = 0 -> value[n]:u64";
   static constexpr auto kClass = tandem::OutputClass::kExact;
   static constexpr double kCostNs = 1.0;

@@ -10,6 +10,7 @@ namespace TANDEM_KERNELS {
 
 struct Saxpy {
   static constexpr char kName[] = "saxpy";
+  static constexpr char kSummary[] = "scale times x plus y";
   static constexpr char kSignature[] = "scale:f32, x[n]:f32, y[n]:f32 -> z[n]:f32";
   static constexpr auto kClass = tandem::OutputClass::kBitwise;
   static constexpr double kCostNs = 0.5;

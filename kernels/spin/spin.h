@@ -14,6 +14,7 @@ namespace TANDEM_KERNELS {
 
 struct Spin {
   static constexpr char kName[] = "spin";
+  static constexpr char kSummary[] = "a generator stepped work[i] times: tasks of any length";
   static constexpr char kSignature[] = "work[n]:u32, seed:u64 = 0 -> value[n]:u64";
   static constexpr auto kClass = tandem::OutputClass::kExact;
   static constexpr double kCostNs = 1000;  // work is data; a thousand steps is a guess

@@ -23,6 +23,7 @@ absl::StatusOr<KernelInfo> KernelOfEntry(const kernels::CatalogEntry& entry) {
   kernel.cost.grain = entry.grain > 0 ? static_cast<uint64_t>(entry.grain) : 0;
   kernel.whole_leaf = entry.whole_leaf;
   kernel.host_stages = entry.host_stages;
+  kernel.summary = entry.summary;
   kernel.fault_reasons = entry.faults;
   return kernel;
 }

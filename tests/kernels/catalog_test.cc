@@ -38,6 +38,8 @@ TEST(CatalogTest, SaysWhatTheTablesSay) {
       const CatalogEntry* entry = FindInCatalog(kernel.name);
       ASSERT_NE(entry, nullptr) << kernel.name;
       EXPECT_EQ(entry->signature, kernel.signature);
+      EXPECT_EQ(entry->summary, kernel.summary);
+      EXPECT_FALSE(entry->summary.empty());
       EXPECT_EQ(entry->content_hash, kernel.content_hash) << "equal in all builds";
       EXPECT_EQ(static_cast<uint32_t>(entry->output_class), kernel.output_class);
       EXPECT_EQ(entry->tolerance, kernel.tolerance);

@@ -209,6 +209,51 @@ TEST_P(MathTest, DoubleIsWithinFourUlpsAndTheSameEverywhere) {
 INSTANTIATE_TEST_SUITE_P(Functions, MathTest, testing::ValuesIn(Functions()),
                          [](const auto& param) { return param.param.name; });
 
+// Every pair of awkward values, by the rules of C's pow.
+TEST(MathTest, PowKeepsItsSpecialCases) {
+  const double inf = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  const double values[] = {0.0,
+                           -0.0,
+                           1,
+                           -1,
+                           2,
+                           -2,
+                           3,
+                           -3,
+                           0.5,
+                           -0.5,
+                           1.5,
+                           -1.5,
+                           1e300,
+                           -1e300,
+                           1e-300,
+                           9007199254740991.0,
+                           9007199254740992.0,
+                           5e-324,
+                           inf,
+                           -inf,
+                           nan};
+  std::vector<double> x, y;
+  for (const double a : values) {
+    for (const double b : values) {
+      x.push_back(a);
+      y.push_back(b);
+    }
+  }
+  for (const std::string& isa : RunnableIsas()) {
+    const std::vector<double> z =
+        RunOn(FindKernel(LoadFor(TANDEM_PROBES, isa), "math_pow_f64"), x, y);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double truth = std::pow(x[i], y[i]);
+      EXPECT_LE(UlpsBetween<double>(z[i], truth), kUlpMax)
+          << x[i] << " ^ " << y[i] << " = " << z[i];
+      EXPECT_TRUE(std::isnan(truth) || std::signbit(z[i]) == std::signbit(truth))
+          << x[i] << " ^ " << y[i];
+    }
+  }
+}
+
 TEST(MathTest, SignedZerosComeBackAsTheyWent) {
   for (const char* name : {"sin", "sinpi", "tanh", "expm1", "log1p", "erf", "sqrt"}) {
     const TandemKernelV1& kernel =

@@ -63,6 +63,7 @@ absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel) {
   info.cost.grain = kernel.grain > 0 ? static_cast<uint64_t>(kernel.grain) : 0;
   info.whole_leaf = (kernel.flags & TANDEM_WHOLE_LEAF) != 0;
   info.host_stages = (kernel.flags & TANDEM_HOST_STAGES) != 0;
+  if (TANDEM_HAS(&kernel, summary) && kernel.summary != nullptr) info.summary = kernel.summary;
   for (uint32_t i = 0; i < kernel.fault_count && kernel.faults != nullptr; ++i) {
     info.fault_reasons.emplace_back(kernel.faults[i]);
   }

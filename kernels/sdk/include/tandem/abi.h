@@ -180,6 +180,8 @@ typedef struct TandemKernelV1 {
   int64_t (*workspace_bytes)(const TandemPart* parts, int32_t count);
   int32_t (*launch)(const TandemPart* parts, const void* device_slab, int32_t count, int64_t tasks,
                     void* workspace, void* stream);
+
+  const char* summary; /* one line for people; may be empty */
 } TandemKernelV1;
 
 typedef struct TandemLibraryV1 {

@@ -27,6 +27,7 @@ T Declare();
   struct Trait<K, Void<decltype(K::member)>> {                   \
     static constexpr type value = K::member;                     \
   }
+TANDEM_OPTIONAL_CONSTANT_(SummaryOf, kSummary, const char*, "");
 TANDEM_OPTIONAL_CONSTANT_(CostUnitsOf, kCostUnits, const char*, "1");
 TANDEM_OPTIONAL_CONSTANT_(GrainOf, kGrain, int64_t, 0);
 TANDEM_OPTIONAL_CONSTANT_(ToleranceOf, kTolerance, double, 0);

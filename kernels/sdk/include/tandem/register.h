@@ -116,6 +116,7 @@ constexpr TandemKernelV1 DescribeKernel(uint64_t content_hash) {
   k.cost_ns = K::kCostNs;
   k.cost_units = CostUnitsOf<K>::value;
   k.grain = GrainOf<K>::value;
+  k.summary = SummaryOf<K>::value;
   k.args_bytes = static_cast<uint32_t>(kSignatureOf<K>.args_bytes);
   if constexpr (kHasPartial<K> || kHasMerge<K>) {
     k.partial_bytes = &PartialEntries<K>::Bytes;
