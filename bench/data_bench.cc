@@ -1,20 +1,14 @@
-// How fast bytes travel: reads and pushes through gRPC on loopback, against bare reads, writes and
-// syncs of the same files in the same run.
-//
-//   data_bench [--dir DIR] [--mib 1024] [--unix] [--server ADDRESS | --serve]
-//
-// Client and server are two processes, as they are in a cluster. Output: one JSON line a measure.
+// How fast bytes travel: reads and pushes through gRPC on loopback, against bare writes and syncs
+// of the same bytes in the same run. Client and server are two processes, as they are in a cluster.
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -22,9 +16,13 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "bench/support/measure.h"
+#include "bench/support/process_stat.h"
+#include "bench/support/report.h"
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "common/base/strings.h"
+#include "common/base/unique_fd.h"
 #include "common/data/blob_store.h"
 #include "common/data/data_client.h"
 #include "common/data/data_service.h"
@@ -38,57 +36,33 @@
 namespace tandem {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
+constexpr double kReadMin = 1.5, kDurableMin = 0.8;
 
-double CpuSeconds(int who) {
-  rusage usage{};
-  getrusage(who, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-// User and system time of another process, from /proc/PID/stat.
-pid_t server_pid = 0;
-double ServerCpuSeconds() {
-  std::ifstream file("/proc/" + std::to_string(server_pid) + "/stat");
-  std::string field;
-  double ticks = 0;
-  for (int i = 1; i <= 15 && file >> field; ++i) {
-    if (i >= 14) ticks += std::strtod(field.c_str(), nullptr);
-  }
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
-class Timer {
+// Wall and CPU time of both sides, from its making on.
+class Meter {
  public:
-  double Seconds() const {
-    return std::chrono::duration<double>(SteadyClock::now() - start_).count();
+  explicit Meter(pid_t server)
+      : server_(server),
+        client_cpu_(bench::OwnCpuSeconds()),
+        server_cpu_(bench::CpuSeconds(server)) {}
+
+  double GigabytesASecond(uint64_t bytes) const {
+    return static_cast<double>(bytes) / watch_.Seconds() * 1e-9;
   }
-  double Cpu() const { return CpuSeconds(RUSAGE_SELF) - cpu_; }
-  double ServerCpu() const { return ServerCpuSeconds() - server_cpu_; }
+  std::string CpuAGigabyte(uint64_t bytes) const {
+    const double gigabytes = static_cast<double>(bytes) * 1e-9;
+    return StrCat("CPU s/GB: client ",
+                  bench::Readable((bench::OwnCpuSeconds() - client_cpu_) / gigabytes), ", server ",
+                  bench::Readable((bench::CpuSeconds(server_) - server_cpu_) / gigabytes));
+  }
 
  private:
-  const SteadyClock::time_point start_ = SteadyClock::now();
-  const double cpu_ = CpuSeconds(RUSAGE_SELF);
-  const double server_cpu_ = ServerCpuSeconds();
+  const bench::Stopwatch watch_;
+  const pid_t server_;
+  const double client_cpu_, server_cpu_;
 };
 
-void Print(const char* measure, uint64_t bytes, const Timer& timer) {
-  const double seconds = timer.Seconds();
-  std::printf(
-      "{\"measure\":\"%s\",\"bytes\":%llu,\"seconds\":%.4f,\"gb_per_s\":%.3f,"
-      "\"client_cpu_s_per_gb\":%.3f,\"server_cpu_s_per_gb\":%.3f}\n",
-      measure, static_cast<unsigned long long>(bytes), seconds,
-      static_cast<double>(bytes) / seconds * 1e-9,
-      timer.Cpu() / (static_cast<double>(bytes) * 1e-9),
-      timer.ServerCpu() / (static_cast<double>(bytes) * 1e-9));
-  std::fflush(stdout);
-}
-
-// ---- the server's side ----
-
+// The server's side.
 int Serve(const std::string& dir, const std::string& address, int ready_fd) {
   auto blobs = BlobStore::Open(RealFileSystem(), dir, {});
   auto segments = SegmentStore::Open(RealFileSystem(), dir, {});
@@ -169,16 +143,15 @@ class Child {
   std::string address_;
 };
 
-// ---- measures ----
-
-void Push(DataClient*, const std::string& address, const std::string& bytes, uint64_t piece,
-          const Child& child, bool sync) {
+// All bytes in pieces, each acknowledged; then synced where they must be durable.
+double Push(const Child& child, const std::string& bytes, uint64_t piece, bool sync,
+            std::string* note) {
   absl::Mutex mu;
   uint64_t pushed = 0;
-  const Timer timer;
   uint64_t pieces = 0;
   absl::Notification over;
-  auto pusher = RegionPusher::Start(rpc::Connect(address, rpc::Traffic::kBulk), "bench",
+  const Meter meter(child.pid());
+  auto pusher = RegionPusher::Start(rpc::Connect(child.address(), rpc::Traffic::kBulk), "bench",
                                     {.on_pushed =
                                          [&](std::vector<PushedPiece> done) {
                                            absl::MutexLock lock(&mu);
@@ -196,84 +169,99 @@ void Push(DataClient*, const std::string& address, const std::string& bytes, uin
   over.WaitForNotification();
   CHECK_EQ(pushed, pieces);
   if (sync) child.Sync();
-  Print(StrCat(sync ? "push_durable_" : "push_", HumanSize(piece)).c_str(), bytes.size(), timer);
+  *note = meter.CpuAGigabyte(bytes.size());
+  return meter.GigabytesASecond(bytes.size());
 }
 
-void BareWrite(const std::string& dir, const std::string& bytes) {
+double BareWrite(const std::string& dir, const std::string& bytes) {
   const std::string path = dir + "/bare";
-  const int fd = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
-  CHECK(fd >= 0);
-  const Timer timer;
+  const UniqueFd fd(open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
+  CHECK(fd.get() >= 0);
+  const Meter meter(getpid());
   for (uint64_t at = 0; at < bytes.size(); at += 1 << 20) {
     const size_t size = std::min<size_t>(1 << 20, bytes.size() - at);
-    CHECK(write(fd, bytes.data() + at, size) == static_cast<ssize_t>(size));
+    CHECK(write(fd.get(), bytes.data() + at, size) == static_cast<ssize_t>(size));
   }
-  CHECK(fdatasync(fd) == 0);
-  Print("bare_write_sync", bytes.size(), timer);
-  close(fd);
+  CHECK(fdatasync(fd.get()) == 0);
+  const double speed = meter.GigabytesASecond(bytes.size());
   unlink(path.c_str());
+  return speed;
 }
 
-int Bench(const std::string& self, const std::string& dir, uint64_t mib, bool unix_socket) {
-  std::filesystem::remove_all(dir);
-  std::filesystem::create_directories(dir);
-  std::string bytes(mib << 20, '\0');
-  Rng rng(7);
-  for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
-    const uint64_t word = rng.Next();
-    std::memcpy(bytes.data() + i, &word, 8);
+double ReadInTwoStreams(const Child& child, const BlobLocator& blob) {
+  const uint64_t half = blob.size / 2;
+  const Meter meter(child.pid());
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      DataClient own(rpc::Connect(child.address(), rpc::Traffic::kBulk), "bench");
+      uint64_t got = 0;
+      CHECK_OK(own.ReadBlob(blob, half * t, half, [&](std::string_view piece) {
+        got += piece.size();
+        return absl::OkStatus();
+      }));
+      CHECK_EQ(got, half);
+    });
   }
-  const Child child(self, dir, unix_socket ? "unix:" + dir + "/sock" : "127.0.0.1:0");
-  server_pid = child.pid();
+  for (std::thread& thread : threads) thread.join();
+  return meter.GigabytesASecond(2 * half);
+}
+
+void MeasureReads(const Child& child, const std::string& bytes, bench::Report* report) {
   DataClient client(rpc::Connect(child.address(), rpc::Traffic::kBulk), "bench");
-  BlobLocator blob;
-  {
-    const Timer timer;
-    blob = {Sha256Of(bytes), bytes.size()};
-    Print("sha256", bytes.size(), timer);
-  }
-  {
-    const Timer timer;
-    CHECK_OK(client.PutBlob(blob, bytes));
-    Print("put_blob", bytes.size(), timer);
-  }
-  for (int round = 0; round < 3; ++round) {
+  const BlobLocator blob = {Sha256Of(bytes), bytes.size()};
+  const Meter of_upload(child.pid());
+  CHECK_OK(client.PutBlob(blob, bytes));
+  report->Add({.measure = "upload, checked and durable",
+               .value = of_upload.GigabytesASecond(bytes.size()),
+               .unit = "GB/s",
+               .note = of_upload.CpuAGigabyte(bytes.size())});
+  std::vector<double> speeds;
+  std::string note;
+  for (int round = 0; round < 5; ++round) {
     std::string got(bytes.size(), '\0');
-    const Timer timer;
+    const Meter meter(child.pid());
     CHECK_OK(client.ReadBlobInto(blob, 0, absl::MakeSpan(got.data(), got.size())));
-    Print("read_blob", bytes.size(), timer);
+    speeds.push_back(meter.GigabytesASecond(bytes.size()));
+    note = meter.CpuAGigabyte(bytes.size());
     CHECK(got == bytes);
   }
-  {
-    const Timer timer;
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 2; ++t) {
-      threads.emplace_back([&, t] {
-        DataClient own(rpc::Connect(child.address(), rpc::Traffic::kBulk), "bench");
-        uint64_t got = 0;
-        CHECK_OK(own.ReadBlob(blob, bytes.size() / 2 * static_cast<uint64_t>(t), bytes.size() / 2,
-                              [&](std::string_view piece) {
-                                got += piece.size();
-                                return absl::OkStatus();
-                              }));
-        CHECK_EQ(got, bytes.size() / 2);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    Print("read_blob_two_streams", bytes.size(), timer);
-  }
-  for (int round = 0; round < 2; ++round) {
-    Push(&client, child.address(), bytes, 1 << 20, child, false);
+  report->Add({.measure = "bytes through gRPC on loopback, read",
+               .value = bench::Median(speeds),
+               .unit = "GB/s",
+               .bound = bench::Bound::kAtLeast,
+               .threshold = kReadMin,
+               .note = note,
+               .details = {{"rounds", speeds}}});
+  report->Add({.measure = "the same in two streams",
+               .value = ReadInTwoStreams(child, blob),
+               .unit = "GB/s"});
+}
+
+void MeasurePushes(const Child& child, const std::string& dir, const std::string& bytes,
+                   bench::Report* report) {
+  std::string note;
+  for (const uint64_t piece : {uint64_t{64} << 10, uint64_t{1} << 20}) {
+    Push(child, bytes, piece, /*sync=*/true, &note);
+    const double speed = Push(child, bytes, piece, /*sync=*/false, &note);
+    report->Add({.measure = StrCat("bytes through gRPC on loopback, push of ", HumanSize(piece)),
+                 .value = speed,
+                 .unit = "GB/s",
+                 .note = note});
     child.Sync();
   }
-  Push(&client, child.address(), bytes, 64 << 10, child, false);
-  child.Sync();
-  for (int round = 0; round < 3; ++round) {
-    BareWrite(dir, bytes);
-    Push(&client, child.address(), bytes, 1 << 20, child, true);
+  std::vector<double> bare, durable;
+  for (int round = 0; round < 5; ++round) {
+    bare.push_back(BareWrite(dir, bytes));
+    durable.push_back(Push(child, bytes, 1 << 20, /*sync=*/true, &note));
   }
-  std::filesystem::remove_all(dir);
-  return 0;
+  report->Add({.measure = "durable results, of a bare write and sync",
+               .value = bench::Median(durable) / bench::Median(bare),
+               .unit = "x",
+               .bound = bench::Bound::kAtLeast,
+               .threshold = kDurableMin,
+               .note = StrCat("bare ", bench::Readable(bench::Median(bare)), " GB/s; ", note),
+               .details = {{"bare_gb_per_s", bare}, {"durable_gb_per_s", durable}}});
 }
 
 int Main(int argc, char** argv) {
@@ -283,16 +271,19 @@ int Main(int argc, char** argv) {
   if (argc == 5 && std::string(argv[1]) == "--serve") {
     return Serve(argv[2], argv[3], std::atoi(argv[4]));
   }
-  std::string dir = "/tmp/tandem_data_bench";
-  uint64_t mib = 512;
-  bool unix_socket = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--dir" && i + 1 < argc) dir = argv[++i];
-    if (flag == "--mib" && i + 1 < argc) mib = std::strtoull(argv[++i], nullptr, 10);
-    if (flag == "--unix") unix_socket = true;
+  const bench::Settings settings = bench::ParseSettings(argc, argv, "How fast bytes travel.");
+  bench::Report report(settings, "data");
+  std::string bytes((settings.quick ? 64 : 512) << 20, '\0');
+  Rng rng(7);
+  for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
+    const uint64_t word = rng.Next();
+    std::memcpy(bytes.data() + i, &word, 8);
   }
-  return Bench(std::filesystem::canonical("/proc/self/exe"), dir, mib, unix_socket);
+  const bench::ScratchFolder folder(settings.out);
+  const Child child(std::filesystem::canonical("/proc/self/exe"), folder.path(), "127.0.0.1:0");
+  MeasureReads(child, bytes, &report);
+  MeasurePushes(child, folder.path(), bytes, &report);
+  return report.Finish();
 }
 
 }  // namespace
