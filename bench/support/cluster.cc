@@ -27,7 +27,10 @@ CpuUse CpuUse::operator-(const CpuUse& before) const {
 
 Cluster::Cluster(const Settings& settings, const ClusterOptions& options) : folder_(settings.out) {
   StartMaster(settings, options);
-  client_ = Must(client::Client::Connect({.address = address_}), "connect");
+  client_ =
+      Must(client::Client::Connect(
+               {.address = address_, .patience = kStartPatience, .watch_patience = kStartPatience}),
+           "connect");
   StartWorkers(settings, options);
 }
 
