@@ -15,25 +15,27 @@ export TANDEM_BIN=${TANDEM_BIN:-$PWD/build/release/bin}
 export TANDEM_DATA=${TANDEM_DATA:-$PWD/build/data}
 export TANDEM_OUT=${TANDEM_OUT:-$PWD/build/bench}
 
-all=(leases metg latency throughput data accept store)
+all=(leases metg latency throughput data accept)
+# Written for Google Benchmark: of one part each, without thresholds; their tables are in the log.
+micro=(kernels store)
 usage() { sed -n '2,/^set/p' bench/run.sh | sed -n 's/^# \{0,1\}//p'; }
 
-only=() flags=() strict=
+only=() flags=() strict= quick=
 while [ $# -gt 0 ]; do
   case "$1" in
-    --quick) flags+=(--quick) ;;
+    --quick) flags+=(--quick); quick=1 ;;
     --only) [ $# -gt 1 ] || { usage >&2; exit 2; }; only+=("$2"); shift ;;
-    --list) printf '%s\n' "${all[@]}"; exit ;;
+    --list) printf '%s\n' "${all[@]}" "${micro[@]}"; exit ;;
     --strict) strict=1 ;;
     -h | --help) usage; exit ;;
     *) echo "bench: there is no option '$1'; bench/run.sh --help lists them" >&2; exit 2 ;;
   esac
   shift
 done
-[ ${#only[@]} -gt 0 ] || only=("${all[@]}")
+[ ${#only[@]} -gt 0 ] || only=("${all[@]}" "${micro[@]}")
 for name in "${only[@]}"; do
-  [[ " ${all[*]} " == *" $name "* ]] ||
-    { echo "bench: there is no benchmark '$name'; there are: ${all[*]}" >&2; exit 2; }
+  [[ " ${all[*]} ${micro[*]} " == *" $name "* ]] ||
+    { echo "bench: there is no benchmark '$name'; there are: ${all[*]} ${micro[*]}" >&2; exit 2; }
 done
 
 mkdir -p "$TANDEM_OUT"
@@ -42,9 +44,11 @@ printf '%-52s %11s %-6s %12s %-5s  %s\n' measure value unit threshold "" notes
 below=0 failed=0
 for name in "${only[@]}"; do
   code=0
-  if [ "$name" = store ]; then
-    TANDEM_BENCH_DIR=$TANDEM_OUT "$TANDEM_BIN/store_bench" --benchmark_out="$TANDEM_OUT/store.json" \
-      --benchmark_out_format=json >"$TANDEM_OUT/store.log" 2>&1 || code=$?
+  if [[ " ${micro[*]} " == *" $name "* ]]; then
+    printf '%s: ' "$name"
+    TANDEM_BENCH_DIR=$TANDEM_OUT "$TANDEM_BIN/${name}_bench" --benchmark_out="$TANDEM_OUT/$name.json" \
+      --benchmark_out_format=json ${quick:+--benchmark_min_time=0.05} >"$TANDEM_OUT/$name.log" 2>&1 || code=$?
+    [ $code -ne 0 ] || echo "$(grep -c '^BM_' "$TANDEM_OUT/$name.log") figures in $TANDEM_OUT/$name.log"
   else
     "$TANDEM_BIN/${name}_bench" "${flags[@]}" 2>"$TANDEM_OUT/$name.log" || code=$?
   fi
