@@ -28,18 +28,24 @@ bool WorkerCore::FlushIsDue(const JobState& job, MonoTime now) const {
   if (accumulator.tainted || job.fault.has_value() || draining_) return true;
   if (job.pool.empty() && job.in_flight == 0) {
     // Nothing is left to run; more may be on its way.
-    return job.share_leaves < 1 || now - accumulator.idle_since >= options_.flush.linger;
+    return job.share_leaves < 1 || now - accumulator.idle_since >= Linger(job);
   }
   if (!job.owner->runnable.empty()) {
     const JobState& next = jobs_.at(job.owner->runnable.begin()->second);
     if (next.pool.front().suspect) return true;  // nothing shall be lost with it
   }
-  const double push =
-      absl::ToDoubleSeconds(options_.flush.push_fixed) +
-      static_cast<double>(job.info.partial_bytes) / options_.flush.push_bytes_per_second;
-  return absl::ToDoubleSeconds(accumulator.work) >=
-         std::max(options_.flush.work_to_push * push,
-                  absl::ToDoubleSeconds(options_.flush.work_min));
+  return accumulator.work >=
+         std::max(options_.flush.work_to_push * PushTime(job), options_.flush.work_min);
+}
+
+absl::Duration WorkerCore::PushTime(const JobState& job) const {
+  return options_.flush.push_fixed + absl::Seconds(static_cast<double>(job.info.partial_bytes) /
+                                                   options_.flush.push_bytes_per_second);
+}
+
+// Idle for as long as a push would take, in the hope that it is not needed: at most twice the best.
+absl::Duration WorkerCore::Linger(const JobState& job) const {
+  return std::max(options_.flush.linger, PushTime(job));
 }
 
 void WorkerCore::Flush(JobState* job, Effects* effects) {

@@ -283,10 +283,8 @@ MonoTime WorkerCore::NextDeadline(MonoTime now) const {
     next = std::min(next, owner.idle_since + options_.executor_idle_max);
   }
   for (const JobId id : accumulating_) {
-    const Accumulator& accumulator = jobs_.at(id).accumulator;
-    if (!accumulator.flushing) {
-      next = std::min(next, accumulator.idle_since + options_.flush.linger);
-    }
+    const JobState& job = jobs_.at(id);
+    if (!job.accumulator.flushing) next = std::min(next, job.accumulator.idle_since + Linger(job));
   }
   return next;
 }

@@ -105,6 +105,8 @@ class WorkerCore {
   // accumulators.cc
   void FlushWhatIsDue(MonoTime now, Effects* effects);
   bool FlushIsDue(const JobState& job, MonoTime now) const;
+  absl::Duration PushTime(const JobState& job) const;
+  absl::Duration Linger(const JobState& job) const;
   void Flush(JobState* job, Effects* effects);
   void RunAgain(JobState* job, std::vector<PieceId> pieces, Effects* effects);
   // dispatch.cc
