@@ -84,8 +84,8 @@ void MasterCore::Step(const Event& event, MonoTime now, Effects* effects) {
   if (turn.workers_changed) RefreshWaits(turn);
   FlushStatuses(turn);
   effects->next_deadline = state_.timers.empty()
-                               ? state_.steal_at
-                               : std::min(state_.steal_at, state_.timers.begin()->first);
+                               ? state_.look_at
+                               : std::min(state_.look_at, state_.timers.begin()->first);
   state_.promised = effects->next_deadline;
 }
 

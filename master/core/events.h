@@ -145,6 +145,14 @@ struct SetDrain {
   bool drain = true;
 };
 
+// The worker on this stream has been silent for too long and its leases are void: end the stream,
+// so that it attaches anew if it lives.
+struct EndStream {
+  WorkerId worker;
+  RequestToken stream = 0;
+  absl::Status why;
+};
+
 // Answers a RequestToken. Durable first.
 struct Reply {
   RequestToken token = 0;
@@ -184,10 +192,11 @@ struct JobStatus {
 struct Effects {
   std::vector<Record> records;
   std::vector<ToWorker> to_workers;
-  std::vector<DescribeJob> describes;  // before to_workers
+  std::vector<DescribeJob> describes;  // before to_workers, but behind a Welcome
   std::vector<DropJob> drops;
   std::vector<AckReport> acks;
   std::vector<SetDrain> drains;
+  std::vector<EndStream> ends;  // at once
   std::vector<Reply> replies;
   std::vector<JobStatus> statuses;  // durable first; at most one a job in one Effects
   MonoTime next_deadline = MonoTime::InfiniteFuture();

@@ -8,28 +8,31 @@
 namespace tandem::master {
 namespace {
 
-struct Sum {
+struct HeldSum {
   int64_t leases = 0;
   uint64_t leaves = 0;
   uint64_t suspects = 0;
 };
 
-void CheckWorker(const State& state, const Worker& worker, std::map<JobId, Sum>& sums,
+void CheckWorker(const State& state, const Worker& worker, std::map<JobId, HeldSum>& sums,
                  uint32_t merges) {
   CHECK_EQ(state.worker_names.at(worker.name), worker.id);
-  int64_t leases = 0;
+  int64_t leases = 0, parked = 0;
   uint64_t suspects = 0;
   for (const auto& [id, at] : worker.jobs) {
-    const Sum& sum = sums[id];
+    const HeldSum& sum = sums[id];
     CHECK_EQ(sum.leases, at.leases);
     CHECK_EQ(sum.leaves, at.leaves);
     leases += at.leases;
+    parked += at.counted_parked_leases;
+    CHECK(at.parked <= at.leaves);
     suspects += sum.suspects;
     sums.erase(id);
     CHECK_EQ(state.jobs.at(id)->workers.count(worker.id), 1u);
   }
   CHECK(sums.empty());
   CHECK_EQ(worker.load.leases(), leases);
+  CHECK_EQ(worker.parked_leases, parked);
   CHECK_EQ(worker.suspects, suspects);
   CHECK_EQ(worker.merges, merges);
   const bool holds_nothing =
@@ -57,13 +60,13 @@ void CheckKernels(const State& state) {
 }  // namespace
 
 void MasterCore::CheckInvariants() const {
-  std::map<WorkerId, std::map<JobId, Sum>> sums;
+  std::map<WorkerId, std::map<JobId, HeldSum>> sums;
   std::map<WorkerId, uint32_t> merges;
   for (const auto& [id, job] : state_.jobs) {
     job->CheckInvariants();
     CHECK(!job->dirty);
     for (const LeaseRun& run : job->leases) {
-      Sum& sum = sums[run.worker][id];
+      HeldSum& sum = sums[run.worker][id];
       sum.leases += run.Leases();
       sum.leaves += run.end - run.begin;
       if (run.suspect) sum.suspects += run.end - run.begin;

@@ -70,7 +70,9 @@ void Job::CheckInvariants() const {
   }
   for (LeafRange leaves : free_suspects) CHECK(!done.Intersects(leaves));
   CHECK_EQ(done.count() + free.count() + free_suspects.count() + leased, tree().leaf_count());
-  CHECK_EQ(merges.empty(), partials.available() == partials.size());
+  size_t merging = 0;
+  for (const auto& [n, merge] : merges) merging += merge.inputs.size();
+  CHECK_EQ(partials.available() + merging, partials.size());
   retries.ForEach([&](LeafRange leaves, const Retry&) { CHECK(!done.Intersects(leaves)); });
 }
 

@@ -8,7 +8,7 @@ namespace tandem::master {
 
 void LeaseTable::Add(const LeaseRun& run) {
   DCHECK(run.begin < run.end);
-  runs_.insert(run);
+  CHECK(runs_.insert(run).second);
 }
 
 LeaseTable::Runs::iterator LeaseTable::FirstEndingAfter(uint64_t leaf) const {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "absl/container/btree_set.h"
 #include "common/model/ids.h"
@@ -71,6 +72,8 @@ class LeaseTable {
   size_t entries() const { return runs_.size(); }
   auto begin() const { return runs_.begin(); }
   auto end() const { return runs_.end(); }
+  auto rbegin() const { return std::make_reverse_iterator(runs_.end()); }
+  auto rend() const { return std::make_reverse_iterator(runs_.begin()); }
 
   // For tests: dies unless the invariants hold.
   void CheckInvariants() const;

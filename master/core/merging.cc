@@ -16,6 +16,9 @@
 namespace tandem::master {
 namespace {
 
+// A partial of leaves that were given up has none.
+bool HasValue(const OutputsHandle& outputs) { return outputs != nullptr && !outputs->empty(); }
+
 LeafInterval NodeFor(const Job& job, const std::vector<uint64_t>& inputs) {
   return inputs.empty() ? IntervalOf(job.tree().leaves()) : job.partials.NodeOf(inputs);
 }
@@ -35,18 +38,18 @@ void Replace(Turn& turn, Job& job, std::vector<uint64_t> inputs, OutputsHandle o
   turn.Record(std::move(merged));
 }
 
-struct Sum {
+struct PartialSum {
   uint64_t tasks = 0;
   uint64_t failed = 0;
   std::vector<uint64_t> with_value;
 };
-Sum SumOf(const Job& job, const std::vector<uint64_t>& inputs) {
-  Sum sum;
+PartialSum SumOf(const Job& job, const std::vector<uint64_t>& inputs) {
+  PartialSum sum;
   for (uint64_t id : inputs) {
     const Partial& partial = job.partials.Get(id);
     sum.tasks += partial.tasks;
     sum.failed += partial.failed;
-    if (partial.outputs != nullptr) sum.with_value.push_back(id);
+    if (HasValue(partial.outputs)) sum.with_value.push_back(id);
   }
   return sum;
 }
@@ -55,14 +58,14 @@ Sum SumOf(const Job& job, const std::vector<uint64_t>& inputs) {
 bool WantsIdentity(const Job& job, std::vector<uint64_t>* inputs) {
   if (!job.all_done() || !job.merges.empty() || job.partials.size() > 1) return false;
   job.partials.ForEach([&](const Partial& partial) {
-    if (partial.outputs == nullptr) inputs->push_back(partial.id);
+    if (!HasValue(partial.outputs)) inputs->push_back(partial.id);
   });
   return job.partials.size() == inputs->size();
 }
 
 // Merges that need no executor: of one value with parts that have none. True if there is one.
 bool MergeWithoutWork(Turn& turn, Job& job, const std::vector<uint64_t>& inputs) {
-  const Sum sum = SumOf(job, inputs);
+  const PartialSum sum = SumOf(job, inputs);
   if (sum.with_value.size() > 1) return false;
   OutputsHandle outputs;
   if (!sum.with_value.empty()) outputs = job.partials.Get(sum.with_value.front()).outputs;
@@ -70,7 +73,7 @@ bool MergeWithoutWork(Turn& turn, Job& job, const std::vector<uint64_t>& inputs)
   return true;
 }
 
-void Grant(Turn& turn, Job& job, Worker& worker, std::vector<uint64_t> inputs) {
+void SendMerge(Turn& turn, Job& job, Worker& worker, std::vector<uint64_t> inputs) {
   MergeGrant grant;
   grant.job = job.id;
   grant.n = turn.state.next_n++;
@@ -112,7 +115,7 @@ bool GrantMerge(Turn& turn, Job& job, Worker& worker) {
         continue;
       }
     }
-    Grant(turn, job, worker, std::move(inputs));
+    SendMerge(turn, job, worker, std::move(inputs));
     return true;
   }
 }
@@ -129,10 +132,10 @@ void OnMerged(Turn& turn, Worker& worker, const MergeCommit& merge) {
   job->merges.erase(it);
   --worker.merges;
   for (uint64_t id : inputs) job->partials.SetMerging(id, false);
-  const Sum sum = SumOf(*job, inputs);
+  const PartialSum sum = SumOf(*job, inputs);
   turn.MarkDirty(*job);
   if (!merge.error.empty()) return MergeFailed(turn, *job, merge.error);
-  if (merge.outputs == nullptr || merge.tasks != sum.tasks) {
+  if (!HasValue(merge.outputs) || merge.tasks != sum.tasks) {
     return MergeFailed(turn, *job,
                        StrCat("the merge counts ", merge.tasks, " tasks, its inputs ", sum.tasks));
   }
@@ -151,7 +154,7 @@ void AfterProgress(Turn& turn, Job& job) {
   }
   RefreshTail(turn.state, job);
   if (!job.all_done()) {
-    if (job.partials.available() < turn.state.options.merge_inputs_max) return;
+    if (!job.partials.MayMerge(false, turn.state.options.merge_inputs_max)) return;
   } else {
     if (job.tasks_failed > 0 && !spec.allow_failed) {
       return EndJob(turn, job, JobState::kFailed,
@@ -168,8 +171,7 @@ void AfterProgress(Turn& turn, Job& job) {
     if (!std::holds_alternative<Merging>(job.phase)) Move(&job.phase, Merging{});
   }
   turn.MarkDirty(job);
-  turn.state.merge_ready.insert(job.id);
-  turn.schedule_all = true;
+  if (turn.state.merge_ready.insert(job.id).second) turn.schedule_all = true;
 }
 
 }  // namespace tandem::master

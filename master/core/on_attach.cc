@@ -51,11 +51,9 @@ Worker& MakeWorker(Turn& turn, const std::string& name) {
 
 void TakeDevices(Worker& worker, const std::vector<DeviceInfo>& devices) {
   worker.parallel = 0;
-  worker.groups = 0;
   worker.has_cpu = devices.empty();
   worker.has_gpu = false;
   for (const DeviceInfo& device : devices) {
-    worker.groups += std::max<uint64_t>(1, device.groups);
     if (device.kind == DeviceKind::kCpu) {
       worker.has_cpu = true;
       worker.parallel += std::max<uint64_t>(1, device.cores);
@@ -65,13 +63,12 @@ void TakeDevices(Worker& worker, const std::vector<DeviceInfo>& devices) {
     }
   }
   worker.parallel = std::max<uint64_t>(1, worker.parallel);
-  worker.groups = std::max<uint64_t>(1, worker.groups);
 }
 
 // Takes every lease off the worker, quietly: what it still holds comes back to it in a moment.
-using Held = std::map<JobId, std::vector<std::pair<LeafRange, uint32_t>>>;
-Held SetAside(Turn& turn, Worker& worker) {
-  Held aside;
+using Aside = std::map<JobId, std::vector<std::pair<LeafRange, uint32_t>>>;
+Aside SetAside(Turn& turn, Worker& worker) {
+  Aside aside;
   for (auto& [id, at] : worker.jobs) {
     Job* job = turn.state.FindActive(id);
     if (job == nullptr) continue;
@@ -83,9 +80,8 @@ Held SetAside(Turn& turn, Worker& worker) {
           aside[id].emplace_back(leaves, run.attempt);
         });
     for (const auto& [leaves, attempt] : aside[id]) FreeLeaves(turn, *job, leaves);
-    job->workers.erase(worker.id);
   }
-  worker.jobs.clear();
+  ForgetJobs(turn.state, worker);
   return aside;
 }
 
@@ -188,7 +184,7 @@ class Adoption {
 };
 
 // What was set aside and not adopted again has ended without a result.
-void RequeueRest(Turn& turn, const Held& aside) {
+void RequeueRest(Turn& turn, const Aside& aside) {
   for (const auto& [id, runs] : aside) {
     Job& job = *turn.state.FindJob(id);
     for (const auto& [leaves, attempt] : runs) {
@@ -208,8 +204,15 @@ void OnAttach(Turn& turn, const WorkerAttach& event) {
   if (absl::Status status = CheckAttach(state, event, worker); !status.ok()) {
     return turn.Answer(event.token, std::move(status));
   }
+  // What earlier Steps said to it in the same Effects was for its old stream.
+  if (worker != nullptr) {
+    const auto to_it = [&](const auto& message) { return message.worker == worker->id; };
+    std::erase_if(turn.out.to_workers, to_it);
+    std::erase_if(turn.out.describes, to_it);
+    std::erase_if(turn.out.drains, to_it);
+  }
   const bool was_expected = worker != nullptr && std::holds_alternative<Expected>(worker->phase);
-  Held aside;
+  Aside aside;
   if (worker == nullptr) {
     worker = &MakeWorker(turn, event.name);
   } else {

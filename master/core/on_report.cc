@@ -16,6 +16,16 @@ namespace {
 // An executor that says that it took no time is believed up to here.
 constexpr double kTaskSecondsMin = 1e-10;
 
+// The worker's speed in a kernel, and with it what its queue is worth.
+void Learn(Turn& turn, Worker& worker, size_t kernel, double tasks_per_second) {
+  SetRate(turn.state, worker, kernel, tasks_per_second);
+  for (auto& [id, at] : worker.jobs) {
+    Job* job = at.leaves == 0 ? nullptr : turn.state.FindActive(id);
+    if (job == nullptr || turn.state.classes[job->job_class].kernel != kernel) continue;
+    Recharge(turn.state, *job, worker, at);
+  }
+}
+
 void LearnFromCommit(Turn& turn, Worker& worker, const Job& job, uint64_t tasks, uint64_t busy_ns) {
   const size_t kernel = turn.state.classes[job.job_class].kernel;
   const auto found = worker.kernels.find(kernel);
@@ -31,8 +41,7 @@ void LearnFromCommit(Turn& turn, Worker& worker, const Job& job, uint64_t tasks,
   at.busy_seconds_per_task +=
       at.busy_seconds_per_task == 0 ? seconds : kWeight * (seconds - at.busy_seconds_per_task);
   at.self_measured = true;
-  SetRate(turn.state, worker, kernel,
-          static_cast<double>(worker.groups) / at.busy_seconds_per_task);
+  Learn(turn, worker, kernel, 1 / at.busy_seconds_per_task);
 }
 
 void AddInterval(LeafRange leaves, LeafIntervals* intervals) {
@@ -60,18 +69,22 @@ uint64_t TasksIn(const Job& job, const LeafIntervals& intervals) {
   return tasks;
 }
 
-// Concatenated outputs: what of the run is held becomes done, leaf by leaf if need be.
-void CommitRun(Turn& turn, Job& job, Worker& worker, const Commit& commit) {
-  const LeafRun& run = commit.runs.front();
+// Concatenated outputs: what of the runs is held becomes done, leaf by leaf if need be.
+void CommitRuns(Turn& turn, Job& job, Worker& worker, const Commit& commit) {
   LeavesDone done;
   done.job = job.id;
-  const uint32_t attempt = TakeRun(turn, job, worker, run, &done.leaves);
+  uint32_t attempt = 0;
+  for (const LeafRun& run : commit.runs) {
+    attempt = std::max(attempt, TakeRun(turn, job, worker, run, &done.leaves));
+  }
   if (done.leaves.empty()) {
     ++turn.state.counters.stale_commits;
     return;
   }
   const uint64_t tasks = TasksIn(job, done.leaves);
-  done.covered.push_back(run.leaves);
+  const LeafInterval& first = commit.runs.front().leaves;
+  const LeafInterval& last = commit.runs.back().leaves;
+  done.covered.push_back({first.first, last.first + last.count - first.first});
   done.outputs = commit.outputs;
   done.busy_ns = commit.busy_ns;
   LeafIntervals retried;
@@ -125,11 +138,13 @@ void CommitPartial(Turn& turn, Job& job, Worker& worker, const Commit& commit) {
   turn.Record(std::move(done));
 }
 
+// Runs ascend; where their outputs lie one behind the other, they adjoin.
 bool Sound(const Job& job, const Commit& commit) {
   if (commit.runs.empty()) return false;
-  if (job.reduction == ReductionKind::kNone && commit.runs.size() != 1) return false;
+  const bool adjoin = job.reduction == ReductionKind::kNone;
   uint64_t end = 0;
   for (const LeafRun& run : commit.runs) {
+    if (adjoin && end != 0 && run.leaves.first != end) return false;
     const uint64_t leaf_count = job.tree().leaf_count();
     if (run.leaves.count == 0 || run.leaves.first < end || run.leaves.first >= leaf_count ||
         run.leaves.count > leaf_count - run.leaves.first) {
@@ -152,12 +167,23 @@ void OnCommit(Turn& turn, Worker& worker, const Commit& commit) {
   }
   ++turn.state.counters.commits;
   if (job->reduction == ReductionKind::kNone) {
-    CommitRun(turn, *job, worker, commit);
+    CommitRuns(turn, *job, worker, commit);
   } else {
     CommitPartial(turn, *job, worker, commit);
   }
+  if (const auto at = worker.jobs.find(job->id); at != worker.jobs.end()) at->second.spurned = 0;
   turn.MarkDirty(*job);
   AfterProgress(turn, *job);
+}
+
+// A worker that gives back unasked what it is given must not be given it again at once.
+void Spurn(Turn& turn, const Worker& worker, JobAtWorker& at) {
+  if (worker.draining || turn.now - at.recalled_at < turn.state.options.lease_ttl) return;
+  constexpr uint32_t kDoublings = 8;
+  const absl::Duration pause =
+      turn.state.options.recall_quiet * (1 << std::min(at.spurned++, kDoublings));
+  at.spurned_until = turn.now + pause;
+  turn.state.look_at = std::min(turn.state.look_at, at.spurned_until);
 }
 
 void OnReturn(Turn& turn, Worker& worker, const Return& returned) {
@@ -168,6 +194,7 @@ void OnReturn(Turn& turn, Worker& worker, const Return& returned) {
     ++turn.state.counters.stale_returns;
     return;
   }
+  Spurn(turn, worker, worker.jobs[job->id]);
   for (const LeafInterval& leaves : taken) FreeLeaves(turn, *job, RangeOf(leaves));
   turn.MarkDirty(*job);
 }
@@ -199,8 +226,19 @@ void OnRate(Turn& turn, Worker& worker, const KernelRate& rate) {
     at.self_measured = false;
     double sum = 0;
     for (const KernelRate& r : at.reported) sum += r.tasks_per_second;
-    SetRate(turn.state, worker, index, sum);
+    Learn(turn, worker, index, sum);
   }
+}
+
+// Leaves that wait in an accumulator are held, but keep nobody busy. Grants that were under way
+// when the worker counted are not among what it says.
+void OnBacklog(Turn& turn, Worker& worker, const Backlog& backlog) {
+  const auto at = worker.jobs.find(backlog.job);
+  if (at == worker.jobs.end()) return;
+  const bool under_way =
+      turn.now - at->second.granted_at < absl::Seconds(2 * worker.latency_seconds);
+  const uint64_t busy = backlog.leaves + (under_way ? at->second.granted_leaves : 0);
+  Park(worker, at->second, at->second.leaves > busy ? at->second.leaves - busy : 0);
 }
 
 void Acknowledge(Turn& turn, const Worker& worker, uint64_t number) {
@@ -225,6 +263,7 @@ void OnReported(Turn& turn, const WorkerReported& event) {
   for (const Crash& crash : report.crashes) OnCrash(turn, *worker, crash);
   for (const Return& returned : report.returns) OnReturn(turn, *worker, returned);
   for (const JobFault& fault : report.job_faults) OnJobFault(turn, *worker, fault);
+  for (const Backlog& backlog : report.backlogs) OnBacklog(turn, *worker, backlog);
   Acknowledge(turn, *worker, report.number);
   turn.Touch(*worker);
 }

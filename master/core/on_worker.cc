@@ -11,13 +11,6 @@ namespace {
 // Old round trips weigh less: a change is believed after a few pulses.
 constexpr double kLatencyWeight = 0.25;
 
-void ForgetDescribed(State& state, Worker& worker) {
-  for (const auto& [id, at] : worker.jobs) {
-    if (Job* job = state.FindJob(id); job != nullptr) job->workers.erase(worker.id);
-  }
-  worker.jobs.clear();
-}
-
 // Lost workers are remembered by name, the most recent ones.
 void PruneLost(State& state) {
   uint64_t lost = 0;
@@ -44,10 +37,17 @@ void LoseWorker(Turn& turn, Worker& worker) {
     if (--state.expected == 0) EndRecovery(turn);
   } else {
     if (worker.takes_work()) CountKernels(state, worker, false);
+    if (worker.attached()) {
+      turn.out.ends.push_back(
+          {worker.id, worker.stream(),
+           Error(absl::StatusCode::kUnavailable, reason::kStaleLease,
+                 StrCat("worker ", worker.name, " was not heard of for ",
+                        HumanDuration(state.options.lease_ttl), "; attach again"))});
+    }
     Move(&worker.phase, Lost{});
     LoseLeases(turn, worker);
   }
-  ForgetDescribed(state, worker);
+  ForgetJobs(state, worker);
   turn.Record(WorkerForgotten{worker.id});
   ++state.counters.lost_workers;
   turn.workers_changed = true;
@@ -126,10 +126,18 @@ void OnTick(Turn& turn) {
     SetTimer(state, worker);  // An attached worker's deadline has moved with each pulse.
     if (worker.timer <= turn.now) LoseWorker(turn, worker);
   }
-  if (state.steal_at <= turn.now) {
-    state.steal_at = MonoTime::InfiniteFuture();
+  if (state.look_at <= turn.now) {
+    state.look_at = MonoTime::InfiniteFuture();
     turn.schedule_all = true;
   }
+}
+
+void ForgetJobs(State& state, Worker& worker) {
+  for (auto& [id, at] : worker.jobs) {
+    Park(worker, at, 0);
+    if (Job* job = state.FindJob(id); job != nullptr) job->workers.erase(worker.id);
+  }
+  worker.jobs.clear();
 }
 
 void EndRecovery(Turn& turn) {

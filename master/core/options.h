@@ -17,6 +17,7 @@ struct Limits {
   uint64_t lost_workers_max = 1024;       // Remembered by name after they were lost.
   uint64_t kernels_max = 4096;            // Known by identity. More are not offered work of.
   uint64_t leases_per_worker_max = 2048;  // In flight, whatever the worker says it takes.
+  uint64_t held_leases_max = 131'072;     // By one worker, those waiting in accumulators included.
   uint64_t failures_listed_max = 65'536;  // Task failures listed in one record; all are counted.
   uint64_t name_bytes_max = 256;          // Of a worker.
 };
@@ -25,6 +26,7 @@ struct Options {
   absl::Duration lease_ttl = absl::Seconds(5);  // A silent worker's leases live that long.
   absl::Duration heartbeat = absl::Seconds(1);
   absl::Duration reconnect_grace = absl::Seconds(1);  // … and this long once its stream is broken.
+  absl::Duration commit_time = absl::Milliseconds(1);    // Beside the round trip, to size queues.
   absl::Duration recall_quiet = absl::Milliseconds(50);  // Between two recalls of one job.
   uint64_t merge_inputs_max = 64;   // Partials in one merge; so many unmerged ones start one.
   uint32_t merge_attempts_max = 3;  // A reduction whose merges fail so often fails.

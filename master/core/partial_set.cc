@@ -42,8 +42,7 @@ void PartialSet::SetMerging(uint64_t id, bool merging) {
 }
 
 std::vector<uint64_t> PartialSet::PlanMerge(const RangeTree& tree, bool final, size_t inputs_max) {
-  if (available() < 2) return {};
-  if (!final && available() < std::max(inputs_max, search_at_)) return {};
+  if (!MayMerge(final, inputs_max)) return {};
   if (ordered_) {
     std::vector<uint64_t> ids = PlanOrdered(tree, inputs_max);
     // Searching costs time in proportion to the partials: after a vain one, wait for twice as many.
@@ -104,7 +103,7 @@ void PartialSet::CheckInvariants(const RangeTree& tree) const {
     merging += stored.merging ? 1 : 0;
   }
   CHECK_EQ(merging, merging_);
-  if (!ordered_) return;
+  if (!ordered_ || tree.empty()) return;
   CHECK_EQ(by_leaf_.size(), partials_.size());
   uint64_t end = 0;
   for (const auto& [first, id] : by_leaf_) {

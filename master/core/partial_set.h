@@ -9,6 +9,7 @@
 #ifndef TANDEM_MASTER_CORE_PARTIAL_SET_H_
 #define TANDEM_MASTER_CORE_PARTIAL_SET_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -42,6 +43,10 @@ class PartialSet {
   // The id for the next partial: larger than any before.
   uint64_t next_id() const { return next_id_; }
 
+  // Is it worth planning a merge?
+  bool MayMerge(bool final, size_t inputs_max) const {
+    return available() >= (final ? 2 : std::max(inputs_max, search_at_));
+  }
   // What to merge next: ids in order, at most `inputs_max`; empty: nothing. While leaves are
   // outstanding (`final` false) only when `inputs_max` partials have piled up.
   std::vector<uint64_t> PlanMerge(const RangeTree& tree, bool final, size_t inputs_max);

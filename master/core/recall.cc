@@ -10,19 +10,19 @@ MonoTime QuietUntil(const Turn& turn, const Worker& worker) {
          std::max(turn.state.options.recall_quiet, absl::Seconds(4 * worker.latency_seconds));
 }
 
-// Asks for at most `most` of the job's leaves at the worker, from the left: CPUs pull from the
-// right end of what they hold, so there the leaves are unstarted the longest.
+// Asks for at most `most` of the job's leaves at the worker, from the right: workers start with
+// what they got first, so there the leaves are unstarted the longest.
 void RecallSome(Turn& turn, const Job& job, Worker& worker, uint64_t most) {
   JobAtWorker& at = worker.jobs[job.id];
   if (turn.now < at.quiet_until) return;
   at.quiet_until = QuietUntil(turn, worker);
-  for (const LeaseRun& run : job.leases) {
-    if (run.worker != worker.id || run.suspect) continue;
-    if (most == 0) break;
-    const uint64_t count = std::min(most, run.end - run.begin);
+  at.recalled_at = turn.now;
+  for (auto run = job.leases.rbegin(); run != job.leases.rend() && most > 0; ++run) {
+    if (run->worker != worker.id || run->suspect) continue;
+    const uint64_t count = std::min(most, run->end - run->begin);
     most -= count;
     ++turn.state.counters.recalls;
-    turn.out.to_workers.push_back({worker.id, Recall{job.id, {run.begin, count}}});
+    turn.out.to_workers.push_back({worker.id, Recall{job.id, {run->end - count, count}}});
   }
 }
 
@@ -37,7 +37,8 @@ Victim SlowestAt(const Turn& turn, const Job& job, const Worker& thief) {
     if (worker == nullptr || worker->id == thief.id || !worker->attached()) continue;
     const auto at = worker->jobs.find(job.id);
     if (at == worker->jobs.end() || turn.now < at->second.quiet_until) continue;
-    const double seconds = static_cast<double>(at->second.leaves) * at->second.leaf_seconds;
+    const double seconds =
+        static_cast<double>(at->second.leaves - at->second.parked) * at->second.leaf_seconds;
     if (seconds > victim.seconds) victim = {worker, seconds};
   }
   return victim;
@@ -49,7 +50,7 @@ bool StealOf(Turn& turn, Job& job, Worker& thief) {
   const JobAtWorker& at = victim.worker->jobs[job.id];
   const uint64_t leaves =
       PlanSteal(turn.state.options.policy,
-                {.victim_leaves = at.leaves,
+                {.victim_leaves = at.leaves - at.parked,
                  .victim_leaf_seconds = at.leaf_seconds,
                  .victim_parallel = victim.worker->parallel,
                  .thief_leaf_seconds = LeafSeconds(turn.state, job, thief),
@@ -72,7 +73,7 @@ void RecallBelow(Turn& turn, Worker& worker, int32_t priority) {
 
 void StealFor(Turn& turn, Worker& worker) {
   State& state = turn.state;
-  if (state.tails.empty() || worker.load.leases() > 0) return;
+  if (state.tails.empty() || worker.busy_leases() > 0) return;
   constexpr int kJobsLookedAt = 16;
   int looked_at = 0;
   bool stolen = false;
@@ -86,7 +87,7 @@ void StealFor(Turn& turn, Worker& worker) {
   }
   // The recalled may all have started: look again in a while.
   const absl::Duration wait = state.options.recall_quiet * (stolen ? 1 : 4);
-  state.steal_at = std::min(state.steal_at, turn.now + wait);
+  state.look_at = std::min(state.look_at, turn.now + wait);
 }
 
 void RefreshTail(State& state, const Job& job) {

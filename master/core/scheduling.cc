@@ -1,5 +1,6 @@
 // Who is given what next. The policy says how much; this decides of which job, and books it.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/check.h"
@@ -10,38 +11,44 @@
 namespace tandem::master {
 namespace {
 
-bool Unfit(const Worker& worker, const Job& job) {
+// The worker cannot run the job, or has given it back just now.
+bool Unfit(const Turn& turn, const Worker& worker, const Job& job) {
   const auto it = worker.jobs.find(job.id);
-  return it != worker.jobs.end() && it->second.unfit;
+  if (it == worker.jobs.end()) return false;
+  if (it->second.spurned_until > turn.now) {
+    turn.state.look_at = std::min(turn.state.look_at, it->second.spurned_until);
+    return true;
+  }
+  return it->second.unfit;
 }
 
 // Has the job something free that this worker may have now? Suspects run one at a time.
-bool HasFor(const Job& job, const Worker& worker) {
-  if (Unfit(worker, job)) return false;
+bool HasFor(const Turn& turn, const Job& job, const Worker& worker) {
+  if (Unfit(turn, worker, job)) return false;
   return !job.free.empty() || worker.suspects == 0;
 }
 
 // The best job of one class for this worker. Ranks are brought up to date as they come to the top.
-Job* BestOfClass(State& state, const JobClass& job_class, const Worker& worker) {
+Job* BestOfClass(const Turn& turn, const JobClass& job_class, const Worker& worker) {
   for (auto it = job_class.ready.begin(); it != job_class.ready.end();) {
     Job* job = it->second;
     const JobRank before = job->rank;
-    RefreshReady(state, *job);
+    RefreshReady(turn.state, *job);
     if (!(job->rank == before)) {
       it = job_class.ready.begin();
       continue;
     }
-    if (HasFor(*job, worker)) return job;
+    if (HasFor(turn, *job, worker)) return job;
     ++it;
   }
   return nullptr;
 }
 
-Job* BestJob(State& state, const Worker& worker) {
+Job* BestJob(const Turn& turn, const Worker& worker) {
   Job* best = nullptr;
-  for (const JobClass& job_class : state.classes) {
+  for (const JobClass& job_class : turn.state.classes) {
     if (job_class.ready.empty() || !Fits(worker, job_class)) continue;
-    Job* job = BestOfClass(state, job_class, worker);
+    Job* job = BestOfClass(turn, job_class, worker);
     if (job != nullptr && (best == nullptr || job->rank < best->rank)) best = job;
   }
   return best;
@@ -109,8 +116,10 @@ uint64_t GrantRun(Turn& turn, Job& job, Worker& worker, uint64_t lease_leaves, u
   // A node that is smaller than wanted stands alone, so that the next one can be larger.
   if (2 * size > lease_leaves || 2 * size > equal.leaves.size()) {
     const uint64_t fit = (equal.leaves.end - leaves.begin) / size;
-    count = std::max<uint64_t>(1, std::min(leases, fit));
-    leaves.end = std::max(leaves.end, leaves.begin + count * size);
+    if (fit > 1) {  // Else one node, which the job's end may clip.
+      count = std::min(leases, fit);
+      leaves.end = leaves.begin + count * size;
+    }
   }
   job.free.Remove(leaves);
   SendGrant(turn, job, worker, NewRun(turn.state, worker, leaves, node.level, equal.retry),
@@ -168,7 +177,7 @@ void GrantMerges(Turn& turn, Worker& worker) {
   const std::vector<JobId> waiting(turn.state.merge_ready.begin(), turn.state.merge_ready.end());
   for (JobId id : waiting) {
     Job* job = turn.state.FindActive(id);
-    if (job == nullptr || Unfit(worker, *job)) continue;
+    if (job == nullptr || Unfit(turn, worker, *job)) continue;
     if (!Fits(worker, turn.state.classes[job->job_class])) continue;
     if (GrantMerge(turn, *job, worker)) return;
   }
@@ -178,8 +187,10 @@ void ServeWorker(Turn& turn, Worker& worker) {
   if (!worker.takes_work()) return;
   GrantMerges(turn, worker);
   absl::InlinedVector<JobId, 4> granted;
-  while (worker.load.leases() < static_cast<int64_t>(worker.max_leases)) {
-    Job* job = BestJob(turn.state, worker);
+  const auto held_max = static_cast<int64_t>(turn.state.options.limits.held_leases_max);
+  while (worker.busy_leases() < static_cast<int64_t>(worker.max_leases) &&
+         worker.load.leases() < held_max) {
+    Job* job = BestJob(turn, worker);
     if (job == nullptr) break;
     if (worker.load.Below(job->spec().priority).leases > 0) {
       RecallBelow(turn, worker, job->spec().priority);
@@ -191,6 +202,8 @@ void ServeWorker(Turn& turn, Worker& worker) {
   for (JobId id : granted) TellOutlook(turn, *turn.state.FindJob(id), worker);
   StealFor(turn, worker);
 }
+
+uint64_t Positive(int64_t count) { return count > 0 ? static_cast<uint64_t>(count) : 0; }
 
 }  // namespace
 
@@ -225,10 +238,10 @@ GrantView ViewOf(const State& state, const Job& job, const Worker& worker) {
   const double all = average * static_cast<double>(std::max<uint64_t>(1, kernel.workers));
   view.share = std::min(1.0, (view.measured ? at->second.tasks_per_second : average) / all);
   view.parallel = worker.parallel;
-  view.latency_seconds = worker.latency_seconds;
-  view.queued_seconds = std::max(0.0, queue.seconds);
-  view.queued_leases = static_cast<uint64_t>(std::max<int64_t>(0, queue.leases));
-  view.held_leases = static_cast<uint64_t>(std::max<int64_t>(0, worker.load.leases()));
+  view.latency_seconds = worker.latency_seconds + absl::ToDoubleSeconds(state.options.commit_time);
+  view.queued_seconds = std::max(0.0, queue.seconds - worker.parked_seconds);
+  view.queued_leases = Positive(queue.leases - worker.parked_leases);
+  view.held_leases = Positive(worker.busy_leases());
   view.max_leases = worker.max_leases;
   return view;
 }

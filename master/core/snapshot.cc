@@ -26,7 +26,7 @@ class Hasher {
     }
   }
   void Add(const OutputsHandle& outputs) {
-    if (outputs == nullptr) return Add(uint64_t{0});
+    if (outputs == nullptr || outputs->empty()) return Add(uint64_t{0});
     Add(outputs->size() + 1);
     for (const OutputPiece& piece : *outputs) {
       Add(piece.output);

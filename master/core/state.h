@@ -83,7 +83,7 @@ struct State {
   std::set<std::pair<MonoTime, WorkerId>> timers;
   uint64_t expected = 0;  // Workers in phase Expected: old jobs wait for them.
   WorkerId last_lucky;    // Workers take turns in being served first.
-  MonoTime steal_at = MonoTime::InfiniteFuture();
+  MonoTime look_at = MonoTime::InfiniteFuture();   // When to schedule again without an event.
   MonoTime promised = MonoTime::InfiniteFuture();  // The deadline that the last Step asked for.
   std::vector<JobId> dirty;
   Counters counters;

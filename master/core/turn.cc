@@ -19,17 +19,26 @@ void BookLease(Turn& turn, Job& job, Worker& worker, const LeaseRun& run) {
   JobAtWorker& at = worker.jobs[job.id];
   const int64_t leases = run.Leases();
   const uint64_t leaves = run.end - run.begin;
-  // Earlier leaves are charged at what is known now.
-  const double leaf_seconds = LeafSeconds(turn.state, job, worker);
-  const double seconds = leaf_seconds * static_cast<double>(at.leaves + leaves) -
-                         at.leaf_seconds * static_cast<double>(at.leaves);
-  at.leaf_seconds = leaf_seconds;
   at.leases += leases;
   at.leaves += leaves;
+  const bool same = turn.now - at.granted_at < absl::Seconds(2 * worker.latency_seconds);
+  at.granted_leaves = (same ? at.granted_leaves : 0) + leaves;
+  at.granted_at = turn.now;
+  const double seconds = at.leaf_seconds * static_cast<double>(leaves);
   worker.load.Add(job.spec().priority, leases, seconds);
-  if (run.suspect) worker.suspects += static_cast<uint32_t>(leaves);
   job.outstanding_seconds += seconds;
+  Recharge(turn.state, job, worker, at);
+  if (run.suspect) worker.suspects += static_cast<uint32_t>(leaves);
   job.workers.insert(worker.id);
+}
+
+void Recharge(const State& state, Job& job, Worker& worker, JobAtWorker& at) {
+  const double leaf_seconds = LeafSeconds(state, job, worker);
+  const double more = (leaf_seconds - at.leaf_seconds) * static_cast<double>(at.leaves);
+  at.leaf_seconds = leaf_seconds;
+  worker.load.Add(job.spec().priority, 0, more);
+  job.outstanding_seconds = std::max(0.0, job.outstanding_seconds + more);
+  if (at.parked > 0) Park(worker, at, at.parked);
 }
 
 void ReleaseLease(Turn& turn, Job& job, Worker& worker, uint64_t leaves, int64_t leases,
@@ -40,6 +49,8 @@ void ReleaseLease(Turn& turn, Job& job, Worker& worker, uint64_t leaves, int64_t
   at.leases -= leases;
   at.leaves -= leaves;
   worker.load.Add(job.spec().priority, -leases, -seconds);
+  // What leaves an accumulator is committed first.
+  if (at.parked > 0) Park(worker, at, at.parked > leaves ? at.parked - leaves : 0);
   if (suspect) worker.suspects -= static_cast<uint32_t>(leaves);
   job.outstanding_seconds = std::max(0.0, job.outstanding_seconds - seconds);
   turn.Touch(worker);
@@ -119,7 +130,9 @@ void EndJob(Turn& turn, Job& job, JobState state, std::string reason) {
   for (WorkerId id : job.workers) {
     Worker* worker = turn.state.FindWorker(id);
     if (worker == nullptr) continue;
-    if (worker->jobs[job.id].described) turn.out.drops.push_back({id, job.id});
+    JobAtWorker& at = worker->jobs[job.id];
+    Park(*worker, at, 0);
+    if (at.described) turn.out.drops.push_back({id, job.id});
     worker->jobs.erase(job.id);
   }
   job.workers.clear();

@@ -66,6 +66,8 @@ void EndJob(Turn& turn, Job& job, JobState state, std::string reason);
 void AfterProgress(Turn& turn, Job& job);
 // Books a new run of leases, which are out of the job's free leaves already.
 void BookLease(Turn& turn, Job& job, Worker& worker, const LeaseRun& run);
+// What the worker holds of the job is charged at what is known of its speed now.
+void Recharge(const State& state, Job& job, Worker& worker, JobAtWorker& at);
 // Books the end of leases; called from within the lease table's Take.
 void ReleaseLease(Turn& turn, Job& job, Worker& worker, uint64_t leaves, int64_t leases,
                   bool suspect);
@@ -75,6 +77,8 @@ void FreeLeaves(Turn& turn, Job& job, LeafRange leaves);
 void RequeueAfterLoss(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt);
 // Voids every lease and merge of the worker. `leaves` are given to f(Job&, LeafRange, attempt).
 void LoseLeases(Turn& turn, Worker& worker);
+// The worker knows of no job any more. REQUIRES: it holds no lease.
+void ForgetJobs(State& state, Worker& worker);
 // The merges of a job or of a worker are void: their partials are free for others.
 void VoidMerges(Turn& turn, Job& job, WorkerId worker_or_none);
 // Grants merges and leaves, recalls and steals, as far as this Step has made that possible.

@@ -1,5 +1,7 @@
 #include "master/core/worker.h"
 
+#include <algorithm>
+
 namespace tandem::master {
 
 void QueueLoad::Add(int32_t priority, int64_t leases, double seconds) {
@@ -36,6 +38,27 @@ QueueLoad::Sum QueueLoad::Below(int32_t priority) const {
     sum.seconds += entry.sum.seconds;
   }
   return {sum.leases - above.leases, sum.seconds - above.seconds};
+}
+
+namespace {
+
+int64_t ParkedLeases(const JobAtWorker& at) {
+  if (at.leaves == 0) return 0;
+  return static_cast<int64_t>(static_cast<double>(at.leases) * static_cast<double>(at.parked) /
+                              static_cast<double>(at.leaves));
+}
+
+}  // namespace
+
+void Park(Worker& worker, JobAtWorker& at, uint64_t leaves) {
+  worker.parked_leases -= at.counted_parked_leases;
+  worker.parked_seconds -= at.counted_parked_seconds;
+  at.parked = std::min(leaves, at.leaves);
+  at.counted_parked_leases = ParkedLeases(at);
+  at.counted_parked_seconds = at.leaf_seconds * static_cast<double>(at.parked);
+  worker.parked_leases += at.counted_parked_leases;
+  worker.parked_seconds += at.counted_parked_seconds;
+  if (worker.parked_leases == 0) worker.parked_seconds = 0;  // What rounding left.
 }
 
 }  // namespace tandem::master

@@ -74,11 +74,19 @@ class QueueLoad {
 struct JobAtWorker {
   int64_t leases = 0;
   uint64_t leaves = 0;
-  double leaf_seconds = 0;  // As charged to the worker's load.
-  double told_share = -1;   // The last Outlook; negative: none.
+  double leaf_seconds = 0;            // As charged to the worker's load.
+  uint64_t parked = 0;                // Of `leaves`: finished, but waiting in an accumulator.
+  int64_t counted_parked_leases = 0;  // As they are in the worker's sums.
+  double counted_parked_seconds = 0;
+  MonoTime granted_at;          // The last grants, which the worker may not have seen …
+  uint64_t granted_leaves = 0;  // … and how many leaves they were.
+  double told_share = -1;       // The last Outlook; negative: none.
   bool described = false;
   bool unfit = false;    // It said that it cannot run the job.
   MonoTime quiet_until;  // No further recall before.
+  MonoTime recalled_at = MonoTime::InfinitePast();
+  uint32_t spurned = 0;    // Times that it gave leaves back unasked, since its last commit …
+  MonoTime spurned_until;  // … for which it gets no more before.
 };
 
 // One kernel at one worker.
@@ -102,15 +110,17 @@ struct Worker {
   double latency_seconds = 0;
   uint64_t max_leases = 0;
   uint64_t parallel = 1;  // Leaves that it can run at once.
-  uint64_t groups = 1;    // Devices or core groups that measure their own time.
   bool has_cpu = true;
   bool has_gpu = false;
   absl::btree_map<size_t, KernelAtWorker> kernels;  // By index in State::kernels.
   absl::btree_map<JobId, JobAtWorker> jobs;
-  QueueLoad load;
+  QueueLoad load;             // Everything held …
+  int64_t parked_leases = 0;  // … of which so much waits in accumulators.
+  double parked_seconds = 0;
   uint32_t merges = 0;    // Outstanding.
   uint32_t suspects = 0;  // Suspect leaves outstanding.
 
+  int64_t busy_leases() const { return load.leases() - parked_leases; }
   bool attached() const { return std::holds_alternative<Attached>(phase); }
   bool takes_work() const { return attached() && !draining; }
   RequestToken stream() const {
@@ -118,6 +128,9 @@ struct Worker {
     return a == nullptr ? 0 : a->stream;
   }
 };
+
+// So many of the leaves that the worker holds of a job wait in an accumulator.
+void Park(Worker& worker, JobAtWorker& at, uint64_t leaves);
 
 }  // namespace tandem::master
 

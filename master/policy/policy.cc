@@ -31,11 +31,8 @@ struct Size {
 Size LeaseSize(const PolicyOptions& options, const GrantView& view) {
   Size size;
   size.leaves = std::numeric_limits<uint64_t>::max();
-  if (view.measured) {
-    size.Limit(Count(options.lease_seconds_max / view.leaf_seconds, 1), GrantBound::kSeconds);
-  } else {
-    size.Limit(std::max<uint64_t>(view.probe_leaves, 1), GrantBound::kProbing);
-  }
+  size.Limit(Count(options.lease_seconds_max / view.leaf_seconds, 1), GrantBound::kSeconds);
+  if (!view.measured) size.Limit(std::max<uint64_t>(view.probe_leaves, 1), GrantBound::kProbing);
   const double share = static_cast<double>(view.free_leaves) * view.share;
   size.Limit(Count(share * options.end_fraction, 1), GrantBound::kShare);
   if (view.max_lease_leaves > 0) size.Limit(view.max_lease_leaves, GrantBound::kOwnersBound);

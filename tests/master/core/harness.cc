@@ -1,5 +1,6 @@
 #include "tests/master/core/harness.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -88,6 +89,7 @@ Effects CoreHarness::Step(Event event) {
   deadline_ = effects.next_deadline;
   journal_.insert(journal_.end(), effects.records.begin(), effects.records.end());
   sent_.insert(sent_.end(), effects.to_workers.begin(), effects.to_workers.end());
+  if (!effects.replies.empty()) reply_ = effects.replies.back();
   MasterCore replayed(options_);
   for (const Record& record : journal_) replayed.Replay(record);
   CHECK_EQ(replayed.DurableHash(), core_->DurableHash());
@@ -121,6 +123,13 @@ void CoreHarness::Restart(bool from_snapshot) {
   Step(Tick{});
 }
 
+void CoreHarness::RestartFromPrefix(uint64_t lost) {
+  journal_.resize(journal_.size() - std::min<size_t>(lost, journal_.size()));
+  core_ = std::make_unique<MasterCore>(options_);
+  for (const Record& record : journal_) core_->Replay(record);
+  Restart();
+}
+
 JobId CoreHarness::Submit(const JobBuilder& job, std::string request_id) {
   const Effects effects = Step(SubmitJob{.token = next_token_++,
                                          .bound = job.Build(),
@@ -151,7 +160,11 @@ WorkerId CoreHarness::Attach(const std::string& name, uint64_t cores, uint64_t m
   attach.max_leases = max_leases;
   const Effects effects = Step(attach);
   for (const ToWorker& message : effects.to_workers) {
-    if (const auto* welcome = std::get_if<WelcomeWorker>(&message.what)) return welcome->worker;
+    if (const auto* welcome = std::get_if<WelcomeWorker>(&message.what)) {
+      welcome_ = *welcome;
+      streams_[welcome->worker] = attach.token;
+      return welcome->worker;
+    }
   }
   return WorkerId();
 }
@@ -159,6 +172,24 @@ WorkerId CoreHarness::Attach(const std::string& name, uint64_t cores, uint64_t m
 Effects CoreHarness::Report(WorkerId worker, tandem::Report report) {
   report.number = next_report_++;
   return Step(WorkerReported{worker, std::move(report)});
+}
+
+Effects CoreHarness::Rate(WorkerId worker, const std::string& kernel, double tasks_per_second) {
+  tandem::Report report;
+  report.rates.push_back({kernel, DeviceKind::kCpu, tasks_per_second, 0});
+  return Report(worker, std::move(report));
+}
+
+Effects CoreHarness::Crash(WorkerId worker, JobId job, LeafRun run, std::optional<uint64_t> task) {
+  tandem::Report report;
+  tandem::Crash crash;
+  crash.job = job;
+  crash.run = run;
+  crash.task_known = task.has_value();
+  crash.task = task.value_or(0);
+  crash.signal = "SIGSEGV";
+  report.crashes.push_back(std::move(crash));
+  return Report(worker, std::move(report));
 }
 
 Effects CoreHarness::CommitRun(WorkerId worker, JobId job, LeafRun run,

@@ -6,7 +6,9 @@
 #define TANDEM_TESTS_MASTER_CORE_HARNESS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,11 +58,22 @@ class CoreHarness {
   // A new master of the next epoch, from the journal (or a snapshot of it).
   void Restart(bool from_snapshot = false);
 
+  // The same, with the last `lost` records (at most) never having become durable.
+  void RestartFromPrefix(uint64_t lost);
+
   JobId Submit(const JobBuilder& job, std::string request_id = "");
   // Attaches a worker with all test kernels; its number. `cores` run leaves at once.
   WorkerId Attach(const std::string& name, uint64_t cores = 1, uint64_t max_leases = 2048,
                   std::vector<HeldLeaves> held = {}, uint64_t incarnation = 1);
   Effects Report(WorkerId worker, tandem::Report report);
+  // The worker's measured speed.
+  Effects Rate(WorkerId worker, const std::string& kernel, double tasks_per_second);
+  Effects Pulse(WorkerId worker) { return Step(WorkerPulsed{worker, absl::Milliseconds(1)}); }
+  Effects Detach(WorkerId worker) { return Step(WorkerDetached{worker, streams_[worker]}); }
+  Effects Crash(WorkerId worker, JobId job, LeafRun run, std::optional<uint64_t> task = {});
+  // What the last Attach was answered.
+  const WelcomeWorker& welcome() const { return welcome_; }
+  const Reply& reply() const { return reply_; }
   Effects CommitRun(WorkerId worker, JobId job, LeafRun run,
                     std::vector<TaskFailure> failures = {});
 
@@ -95,6 +108,9 @@ class CoreHarness {
   uint64_t next_report_ = 1;
   std::vector<Record> journal_;
   std::vector<ToWorker> sent_;
+  std::map<WorkerId, RequestToken> streams_;
+  WelcomeWorker welcome_;
+  Reply reply_{0, JobId()};
 };
 
 // The commit of a whole grant (of a map), as the worker's report would say it.

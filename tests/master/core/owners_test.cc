@@ -1,0 +1,126 @@
+// What owners ask for: submit, cancel, delete.
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "tests/master/core/harness.h"
+
+namespace tandem::master {
+namespace {
+
+class OwnersTest : public testing::Test {
+ protected:
+  Reply Submit(const std::string& owner, const std::string& request_id, uint64_t hash) {
+    const JobBuilder builder{.tasks = 5, .owner = owner};
+    h_.Step(SubmitJob{++token_, builder.Build(), request_id, hash, absl::UnixEpoch()});
+    EXPECT_EQ(h_.reply().token, token_);
+    return h_.reply();
+  }
+  absl::Status Cancel(JobId job, const std::string& owner) {
+    h_.Step(CancelJob{++token_, job, owner});
+    return h_.reply().result.status();
+  }
+  absl::Status Delete(JobId job, const std::string& owner) {
+    h_.Step(DeleteJob{++token_, job, owner});
+    return h_.reply().result.status();
+  }
+
+  CoreHarness h_;
+  RequestToken token_ = 1000;
+};
+
+TEST_F(OwnersTest, TheSameRequestMakesOneJob) {
+  const JobId first = *Submit("ann", "r1", 1).result;
+  EXPECT_EQ(*Submit("ann", "r1", 1).result, first);
+  EXPECT_EQ(h_.core().Jobs().size(), 1u);
+}
+
+TEST_F(OwnersTest, TheSameIdWithAnotherBodyIsRefused) {
+  ASSERT_TRUE(Submit("ann", "r1", 1).result.ok());
+  const absl::Status status = Submit("ann", "r1", 2).result.status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReasonOf(status), reason::kRequestIdReused);
+}
+
+TEST_F(OwnersTest, RequestIdsAreEachOwnersOwn) {
+  const JobId first = *Submit("ann", "r1", 1).result;
+  EXPECT_NE(*Submit("bob", "r1", 1).result, first);
+}
+
+TEST_F(OwnersTest, ARequestIsRememberedAcrossARestart) {
+  const JobId first = *Submit("ann", "r1", 1).result;
+  h_.Restart(true);
+  EXPECT_EQ(*Submit("ann", "r1", 1).result, first);
+}
+
+TEST_F(OwnersTest, ACancelledJobStartsNothingMore) {
+  const WorkerId w = h_.Attach("w");
+  const JobId job = *Submit("ann", "", 1).result;
+  const std::vector<Grant> grants = h_.Take<Grant>(w);
+  ASSERT_FALSE(grants.empty());
+  EXPECT_TRUE(Cancel(job, "ann").ok());
+  EXPECT_EQ(h_.Status(job).state, JobState::kCancelled);
+  h_.CommitRun(w, job, {grants[0].first_n, {0, 1}});
+  h_.Advance(absl::Seconds(3));
+  EXPECT_TRUE(h_.Take<Grant>(w).empty());
+  EXPECT_EQ(h_.Status(job).tasks_done, 0u);
+}
+
+TEST_F(OwnersTest, CancellingTellsTheWorkersToDropTheJob) {
+  const WorkerId w = h_.Attach("w");
+  const JobId job = *Submit("ann", "", 1).result;
+  const Effects effects = h_.Step(CancelJob{++token_, job, "ann"});
+  ASSERT_EQ(effects.drops.size(), 1u);
+  EXPECT_EQ(effects.drops[0].worker, w);
+  EXPECT_TRUE(std::holds_alternative<JobCancelled>(effects.records.at(0)));
+}
+
+TEST_F(OwnersTest, CancellingTwiceIsOkAndCancellingAfterTheEndIsNot) {
+  const WorkerId w = h_.Attach("w");
+  const JobId job = *Submit("ann", "", 1).result;
+  EXPECT_TRUE(Cancel(job, "ann").ok());
+  EXPECT_TRUE(Cancel(job, "ann").ok());
+  const JobBuilder empty{.tasks = 0};
+  const JobId done = h_.Submit(empty);
+  EXPECT_EQ(h_.Status(done).state, JobState::kSucceeded);
+  EXPECT_EQ(Cancel(done, "ann").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(w.valid());
+}
+
+TEST_F(OwnersTest, AnothersJobIsNotFound) {
+  const JobId job = *Submit("ann", "", 1).result;
+  EXPECT_EQ(Cancel(job, "bob").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Delete(job, "bob").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(h_.Status(job).state, JobState::kPending);
+}
+
+TEST_F(OwnersTest, OnlyEndedJobsAreDeleted) {
+  const JobId job = *Submit("ann", "r1", 1).result;
+  EXPECT_EQ(Delete(job, "ann").code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(Cancel(job, "ann").ok());
+  EXPECT_TRUE(Delete(job, "ann").ok());
+  EXPECT_FALSE(h_.core().Status(job).has_value());
+  EXPECT_NE(*Submit("ann", "r1", 1).result, job) << "its request id is free again";
+}
+
+TEST(OwnersLimitsTest, MoreJobsThanTheLimitAreRefused) {
+  Options options;
+  options.limits.jobs_max = 2;
+  CoreHarness h(options);
+  h.Submit({.tasks = 1});
+  h.Submit({.tasks = 1});
+  const JobBuilder builder{.tasks = 1};
+  h.Step(SubmitJob{9, builder.Build(), "", 1, absl::UnixEpoch()});
+  EXPECT_EQ(h.reply().result.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(ZeroTaskTest, AMapOfNothingSucceedsAtOnceInTheSameCommit) {
+  CoreHarness h;
+  const JobBuilder builder{.tasks = 0};
+  const Effects effects = h.Step(SubmitJob{9, builder.Build(), "", 1, absl::UnixEpoch()});
+  EXPECT_EQ(effects.records.size(), 2u);
+  ASSERT_EQ(effects.statuses.size(), 1u);
+  EXPECT_EQ(effects.statuses[0].state, JobState::kSucceeded);
+}
+
+}  // namespace
+}  // namespace tandem::master

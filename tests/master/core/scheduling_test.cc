@@ -1,0 +1,210 @@
+// Who is given what: priorities, fairness, recall, stealing, the outlook, and why a job waits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/master/core/harness.h"
+
+namespace tandem::master {
+namespace {
+
+using testing::HasSubstr;
+
+class SchedulingTest : public testing::Test {
+ protected:
+  uint64_t LeavesOf(const std::vector<Grant>& grants, JobId job) {
+    uint64_t leaves = 0;
+    for (const Grant& grant : grants) {
+      if (grant.job == job) leaves += grant.count << grant.level;
+    }
+    return leaves;
+  }
+  // The worker runs whatever it was sent, all of it, at the speed it has measured.
+  void RunAll(WorkerId w, uint64_t tasks, double tasks_per_second) {
+    for (const Grant& grant : h_.Take<Grant>(w)) {
+      const LeafRun run = RunOf(grant, RangeTree(tasks, 1));
+      Report report;
+      Commit commit;
+      commit.job = grant.job;
+      commit.runs = {run};
+      commit.outputs = OutputOf(0);
+      commit.tasks = run.leaves.count;
+      commit.busy_ns =
+          static_cast<uint64_t>(1e9 * static_cast<double>(run.leaves.count) / tasks_per_second);
+      served_[grant.job] += run.leaves.count;
+      report.commits.push_back(commit);
+      h_.Report(w, report);
+    }
+  }
+
+  CoreHarness h_;
+  std::map<JobId, uint64_t> served_;
+};
+
+TEST_F(SchedulingTest, LargerPriorityGoesFirst) {
+  const JobId low = h_.Submit({.tasks = 1000, .priority = 0});
+  const JobId high = h_.Submit({.tasks = 2, .priority = 5});
+  const WorkerId w = h_.Attach("w", 1, 2);
+  const std::vector<Grant> grants = h_.Take<Grant>(w);
+  EXPECT_EQ(LeavesOf(grants, high), 2u);
+  EXPECT_EQ(LeavesOf(grants, low), 0u);
+}
+
+TEST_F(SchedulingTest, AnUrgentJobIsGrantedAtOnceAndWaitingLeavesOfOthersAreRecalled) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 100);
+  const JobId low = h_.Submit({.tasks = 100'000});
+  EXPECT_GT(LeavesOf(h_.Take<Grant>(w), low), 0u);
+  const JobId high = h_.Submit({.tasks = 10, .priority = 1});
+  EXPECT_GT(LeavesOf(h_.Take<Grant>(w), high), 0u);
+  const std::vector<Recall> recalls = h_.Take<Recall>(w);
+  ASSERT_FALSE(recalls.empty());
+  for (const Recall& recall : recalls) EXPECT_EQ(recall.job, low);
+}
+
+TEST_F(SchedulingTest, JobsOfEqualPriorityShareTheDeviceTime) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 1000);
+  const JobId a = h_.Submit({.tasks = 100'000});
+  for (int i = 0; i < 10; ++i) RunAll(w, 100'000, 1000);
+  const uint64_t alone = served_[a];
+  ASSERT_GT(alone, 0u);
+  const JobId b = h_.Submit({.tasks = 100'000});
+  for (int i = 0; i < 40; ++i) RunAll(w, 100'000, 1000);
+  const double more_a = static_cast<double>(served_[a] - alone);
+  const double of_b = static_cast<double>(served_[b]);
+  EXPECT_NEAR(more_a / of_b, 1.0, 0.25) << "from when the second came, not before";
+}
+
+TEST_F(SchedulingTest, ManySmallJobsAreServedInOrder) {
+  std::vector<JobId> jobs;
+  for (int i = 0; i < 50; ++i) jobs.push_back(h_.Submit({.tasks = 1}));
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 1e6);
+  for (int i = 0; i < 200; ++i) RunAll(w, 1, 1e6);
+  for (JobId job : jobs) EXPECT_EQ(h_.Status(job).state, JobState::kSucceeded);
+}
+
+TEST_F(SchedulingTest, TheOutlookFallsToNothingWhenAllIsHandedOut) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 100);
+  h_.Submit({.tasks = 1000});
+  std::vector<Outlook> outlooks = h_.Take<Outlook>(w);
+  ASSERT_FALSE(outlooks.empty());
+  EXPECT_GT(outlooks.back().share_leaves, 100);
+  for (int i = 0; i < 100; ++i) RunAll(w, 1000, 100);
+  outlooks = h_.Take<Outlook>(w);
+  ASSERT_FALSE(outlooks.empty());
+  EXPECT_EQ(outlooks.back().share_leaves, 0);
+}
+
+TEST_F(SchedulingTest, AnIdleWorkerStealsUnstartedLeavesFromABusyOne) {
+  const WorkerId busy = h_.Attach("busy");
+  h_.Rate(busy, "map", 10);
+  h_.Pulse(busy);
+  const JobId job = h_.Submit({.tasks = 18});
+  uint64_t held = LeavesOf(h_.Take<Grant>(busy), job);
+  // A silent worker's share: everything is out.
+  for (int i = 0; i < 20 && h_.Status(job).leases < 18; ++i) {
+    h_.Rate(busy, "map", 10 + i * 2);
+    held += LeavesOf(h_.Take<Grant>(busy), job);
+  }
+  ASSERT_GE(held, 8u);
+  const WorkerId idle = h_.Attach("idle");
+  h_.Rate(idle, "map", 10);
+  std::vector<Recall> recalls;
+  for (int i = 0; i < 40 && recalls.empty(); ++i) {
+    RunAll(idle, 18, 10);  // What was still free; then the worker is idle.
+    h_.Advance(absl::Milliseconds(100));
+    h_.Pulse(busy);
+    h_.Pulse(idle);
+    recalls = h_.Take<Recall>(busy);
+  }
+  ASSERT_FALSE(recalls.empty());
+  EXPECT_EQ(recalls[0].job, job);
+  EXPECT_LT(recalls[0].leaves.count, held) << "what may have started stays";
+}
+
+TEST_F(SchedulingTest, AWaitingJobSaysWhy) {
+  const JobId job = h_.Submit({.tasks = 1});
+  EXPECT_EQ(h_.Status(job).wait_reason, WaitReason::kNoWorker);
+  WorkerAttach bare;
+  bare.token = 500;
+  bare.name = "bare";
+  bare.incarnation = 1;
+  h_.Step(bare);
+  EXPECT_EQ(h_.Status(job).wait_reason, WaitReason::kNoKernel);
+  const JobId gpu = h_.Submit({.tasks = 1, .device = DeviceChoice::kGpu});
+  const WorkerId w = h_.Attach("w");
+  EXPECT_EQ(h_.Status(job).wait_reason, WaitReason::kNone);
+  EXPECT_EQ(h_.Status(gpu).wait_reason, WaitReason::kResources);
+  const JobId second = h_.Submit({.tasks = 1});
+  const JobId third = h_.Submit({.tasks = 1});
+  EXPECT_EQ(h_.Status(third).wait_reason, WaitReason::kPriority) << "others come first";
+  (void)second;
+  (void)w;
+}
+
+TEST_F(SchedulingTest, AKernelThatAWorkerLoadsLaterStartsItsJobs) {
+  WorkerAttach bare;
+  bare.token = 500;
+  bare.name = "bare";
+  bare.incarnation = 1;
+  const Effects attached = h_.Step(bare);
+  const WorkerId w = std::get<WelcomeWorker>(attached.to_workers.at(0).what).worker;
+  const JobId job = h_.Submit({.tasks = 1});
+  EXPECT_TRUE(h_.Take<Grant>(w).empty());
+  const Effects effects = h_.Step(WorkerAnnounced{w, {KernelFor(TestKernel::kMap)}});
+  EXPECT_EQ(LeavesOf(h_.Take<Grant>(w), job), 1u);
+  ASSERT_EQ(effects.describes.size(), 1u);
+  EXPECT_EQ(effects.describes[0].job, job);
+  EXPECT_TRUE(std::holds_alternative<KernelAnnounced>(effects.records.at(0)));
+}
+
+TEST_F(SchedulingTest, WhatWaitsInAnAccumulatorDoesNotFillTheQueue) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "count", 1000);
+  const JobId job = h_.Submit({.kernel = TestKernel::kExactSum, .tasks = 1'000'000});
+  const uint64_t first = LeavesOf(h_.Take<Grant>(w), job);
+  ASSERT_GT(first, 0u);
+  h_.Advance(absl::Seconds(1));
+  Report report;
+  report.backlogs.push_back({job, 0});  // It has run them all; nothing is committed yet.
+  h_.Report(w, report);
+  EXPECT_GT(LeavesOf(h_.Take<Grant>(w), job), 0u);
+}
+
+TEST_F(SchedulingTest, AChoiceIsExplained) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 100);
+  const JobId job = h_.Submit({.tasks = 100'000});
+  EXPECT_THAT(h_.core().Explain(job, w), HasSubstr("the queue is long enough"));
+  EXPECT_EQ(h_.core().Explain(JobId(99), w), "");
+}
+
+TEST_F(SchedulingTest, OneStatusAJobInOneEffects) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 1e6);
+  const JobId job = h_.Submit({.tasks = 1000, .max_lease_leaves = 1});
+  const Grant grant = h_.Take<Grant>(w).at(0);
+  Effects effects;
+  for (uint64_t i = 0; i < 10; ++i) {
+    Commit commit;
+    commit.job = job;
+    commit.runs = {{grant.first_n + i, {i, 1}}};
+    commit.outputs = OutputOf(i);
+    Report report;
+    report.number = i + 1;
+    report.commits = {commit};
+    h_.core().Step(WorkerReported{w, report}, h_.now(), &effects);
+  }
+  ASSERT_EQ(effects.statuses.size(), 1u);
+  EXPECT_EQ(effects.statuses[0].tasks_done, 10u);
+  ASSERT_EQ(effects.acks.size(), 1u);
+  EXPECT_EQ(effects.acks[0].number, 10u);
+  EXPECT_EQ(effects.records.size(), 10u);
+}
+
+}  // namespace
+}  // namespace tandem::master
