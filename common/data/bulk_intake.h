@@ -47,6 +47,12 @@ class BulkIntake : public Reactor {
     if (work) pool_->Run([this] { Work(); });
   }
 
+  // The caller is gone: what it has under way is not worth doing, and must not meet its next call.
+  void OnCancel() final {
+    absl::MutexLock lock(&mu_);
+    cancelled_ = true;
+  }
+
  protected:
   explicit BulkIntake(IoPool* pool) : pool_(pool) {}
 
@@ -67,6 +73,11 @@ class BulkIntake : public Reactor {
       bool read = false;
       {
         absl::MutexLock lock(&mu_);
+        if (cancelled_) {
+          closed_ = true;
+          status = absl::CancelledError("the caller is gone");
+          break;
+        }
         if (queue_.empty() && !ended_) {
           working_ = false;
           return;
@@ -99,6 +110,7 @@ class BulkIntake : public Reactor {
   bool paused_ ABSL_GUARDED_BY(mu_) = false;
   bool working_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 

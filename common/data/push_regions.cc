@@ -1,5 +1,8 @@
 #include "common/data/push_regions.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "common/base/error.h"
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
@@ -27,8 +30,7 @@ absl::Status PushRegionsCall::OnBatch(std::vector<grpc::ByteBuffer> batch) {
     RETURN_IF_ERROR(rpc::ParseBulk(buffer, &message));
     RETURN_IF_ERROR(TakeMessage(std::move(message)));
   }
-  RETURN_IF_ERROR(WriteWholePieces());
-  return absl::OkStatus();
+  return Write();
 }
 
 absl::Status PushRegionsCall::TakeMessage(rpc::BulkMessage message) {
@@ -64,44 +66,88 @@ absl::Status PushRegionsCall::TakeHeaders(const std::string& fields) {
   return absl::OkStatus();
 }
 
-absl::Status PushRegionsCall::WriteWholePieces() {
-  std::vector<Piece> pieces;
-  std::vector<uint64_t> lengths;
-  uint64_t bytes = 0;
-  while (!announced_.empty() && bytes + announced_.front().length <= unwritten_bytes_) {
-    bytes += announced_.front().length;
-    lengths.push_back(announced_.front().length);
-    pieces.push_back(announced_.front());
-    announced_.pop_front();
+std::vector<std::string_view> PushRegionsCall::TakeUnwritten(uint64_t bytes) {
+  std::vector<std::string_view> taken;
+  unwritten_bytes_ -= bytes;
+  size_t whole = 0;
+  while (bytes > 0) {
+    std::string_view& front = unwritten_[whole];
+    const size_t mine = static_cast<size_t>(std::min<uint64_t>(front.size(), bytes));
+    taken.push_back(front.substr(0, mine));
+    front.remove_prefix(mine);
+    bytes -= mine;
+    if (front.empty()) ++whole;
   }
-  if (pieces.empty()) return absl::OkStatus();
-  std::vector<std::string_view> rest;
-  std::vector<std::string_view> slices;
-  uint64_t taken = 0;
-  for (const std::string_view view : unwritten_) {
-    const size_t mine = static_cast<size_t>(std::min<uint64_t>(view.size(), bytes - taken));
-    if (mine > 0) slices.push_back(view.substr(0, mine));
-    if (mine < view.size()) rest.push_back(view.substr(mine));
-    taken += mine;
-  }
+  unwritten_.erase(unwritten_.begin(), unwritten_.begin() + static_cast<ptrdiff_t>(whole));
+  return taken;
+}
+
+// Views into the last messages may be left; what came before them is not needed any more.
+void PushRegionsCall::FreeWritten() {
+  uint64_t kept = 0;
+  auto first = holding_.end();
+  while (first != holding_.begin() && kept < unwritten_bytes_) kept += (--first)->data_bytes;
+  holding_.erase(holding_.begin(), first);
+}
+
+absl::Status PushRegionsCall::CheckPiece(const Piece& piece, const Region& region) const {
+  if (region.xxh3 == piece.xxh3) return absl::OkStatus();
+  return Error(absl::StatusCode::kDataLoss, reason::kChecksumMismatch,
+               StrCat("piece ", piece.push_id, " arrived with other bytes than it left"));
+}
+
+absl::Status PushRegionsCall::Write() {
   if (appender_ == nullptr) {
     ASSIGN_OR_RETURN(appender_, segments_->NewAppender(owner_));
   }
-  ASSIGN_OR_RETURN(const std::vector<Region> regions, appender_->AppendPieces(slices, lengths));
-  unwritten_ = std::move(rest);
-  unwritten_bytes_ -= bytes;
-  // Views into the last message may be left; what came before it is written.
-  if (unwritten_.empty()) {
-    holding_.clear();
-  } else if (unwritten_bytes_ <= holding_.back().data_bytes) {
-    holding_.erase(holding_.begin(), holding_.end() - 1);
-  }
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    if (regions[i].xxh3 != pieces[i].xxh3) {
-      return Error(absl::StatusCode::kDataLoss, reason::kChecksumMismatch,
-                   StrCat("piece ", pieces[i].push_id, " arrived with other bytes than it left"));
+  while (unwritten_bytes_ > 0) {
+    if (streaming_) {
+      RETURN_IF_ERROR(WriteOn());
+      continue;
+    }
+    size_t count = 0;
+    uint64_t bytes = 0;
+    while (count < announced_.size() && announced_[count].length <= unwritten_bytes_ - bytes) {
+      bytes += announced_[count++].length;
+    }
+    if (count > 0) {
+      RETURN_IF_ERROR(WriteWholePieces(count, bytes));
+    } else if (announced_.front().length > limits_.whole_bytes_max) {
+      RETURN_IF_ERROR(appender_->BeginPiece(announced_.front().length));
+      streaming_ = true;
+      streamed_ = 0;
+    } else {
+      break;
     }
   }
+  FreeWritten();
+  return absl::OkStatus();
+}
+
+absl::Status PushRegionsCall::WriteOn() {
+  const Piece piece = announced_.front();
+  const uint64_t bytes = std::min(unwritten_bytes_, piece.length - streamed_);
+  RETURN_IF_ERROR(appender_->AddToPiece(TakeUnwritten(bytes)));
+  streamed_ += bytes;
+  if (streamed_ < piece.length) return absl::OkStatus();
+  streaming_ = false;
+  announced_.pop_front();
+  ASSIGN_OR_RETURN(const Region region, appender_->EndPiece());
+  RETURN_IF_ERROR(CheckPiece(piece, region));
+  Answer({piece}, {region});
+  return absl::OkStatus();
+}
+
+absl::Status PushRegionsCall::WriteWholePieces(size_t count, uint64_t bytes) {
+  const auto end = announced_.begin() + static_cast<ptrdiff_t>(count);
+  const std::vector<Piece> pieces(announced_.begin(), end);
+  announced_.erase(announced_.begin(), end);
+  std::vector<uint64_t> lengths;
+  lengths.reserve(count);
+  for (const Piece& piece : pieces) lengths.push_back(piece.length);
+  ASSIGN_OR_RETURN(const std::vector<Region> regions,
+                   appender_->AppendPieces(TakeUnwritten(bytes), lengths));
+  for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(CheckPiece(pieces[i], regions[i]));
   Answer(pieces, regions);
   return absl::OkStatus();
 }

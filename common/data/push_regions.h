@@ -32,7 +32,9 @@ class PushRegionsCall final
     : public BulkIntake<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
  public:
   struct Limits {
-    uint64_t piece_bytes_max = uint64_t{1} << 30;
+    uint64_t piece_bytes_max = uint64_t{8} << 30;
+    // Pieces longer than this are written as they come; shorter ones whole, many at a time.
+    uint64_t whole_bytes_max = 2 << 20;
     size_t announced_max = 1 << 16;  // Pieces whose bytes have not come.
   };
 
@@ -57,7 +59,13 @@ class PushRegionsCall final
   void OnEnd(const absl::Status& status) override;
   absl::Status TakeMessage(rpc::BulkMessage message);
   absl::Status TakeHeaders(const std::string& fields);
-  absl::Status WriteWholePieces();
+  absl::Status Write();
+  absl::Status WriteWholePieces(size_t count, uint64_t bytes);
+  absl::Status WriteOn();
+  // Removes the first `bytes` of unwritten_; the views stay valid until FreeWritten().
+  std::vector<std::string_view> TakeUnwritten(uint64_t bytes);
+  void FreeWritten();
+  absl::Status CheckPiece(const Piece& piece, const Region& region) const;
   void Answer(const std::vector<Piece>& pieces, const std::vector<Region>& regions);
   // Sends what is ready, or finishes. Last statement of its caller.
   void Advance();
@@ -72,6 +80,8 @@ class PushRegionsCall final
   uint64_t announced_bytes_ = 0;             // Of announced pieces, not come yet.
   std::vector<std::string_view> unwritten_;  // Bytes of announced_'s first pieces, in order.
   uint64_t unwritten_bytes_ = 0;
+  bool streaming_ = false;                 // announced_'s first piece is written as it comes.
+  uint64_t streamed_ = 0;                  // Of its bytes, so far.
   std::vector<rpc::BulkMessage> holding_;  // What `unwritten_` looks into.
 
   grpc::ByteBuffer outgoing_;  // Of the outstanding write.

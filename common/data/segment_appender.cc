@@ -55,8 +55,77 @@ class PieceChecksums {
 
 }  // namespace
 
+struct SegmentAppender::Piece {
+  uint64_t begin = 0;   // The segment's end before it.
+  uint64_t offset = 0;  // Where its bytes begin.
+  uint64_t length = 0;
+  uint64_t written = 0;
+  Xxh3Stream hash;
+};
+
+SegmentAppender::SegmentAppender(SegmentStore* store, std::string owner)
+    : store_(store), owner_(std::move(owner)) {}
+
 SegmentAppender::~SegmentAppender() {
+  DropPiece();
   if (segment_ != nullptr) store_->GiveBack(std::move(segment_));
+}
+
+void SegmentAppender::DropPiece() {
+  if (piece_ == nullptr) return;
+  store_->SubtractBytes(piece_->offset + piece_->length - piece_->begin);
+  segment_->written_out = std::min(segment_->written_out, piece_->begin);
+  piece_.reset();
+}
+
+absl::Status SegmentAppender::BeginPiece(uint64_t length) {
+  CHECK(piece_ == nullptr && length > 0);
+  RETURN_IF_ERROR(PrepareSegment());
+  auto piece = std::make_unique<Piece>();
+  piece->begin = segment_->written;
+  piece->offset = RoundUp(piece->begin, store_->limits_.alignment);
+  piece->length = length;
+  const uint64_t end = piece->offset + length;
+  if (end < piece->offset) {
+    return Error(absl::StatusCode::kInvalidArgument, reason::kTooLarge,
+                 StrCat("a piece of ", length, " bytes is beyond every file"));
+  }
+  RETURN_IF_ERROR(store_->AddBytes(end - piece->begin));
+  piece_ = std::move(piece);
+  absl::Status status = ReserveUpTo(end);
+  if (!status.ok()) DropPiece();
+  return status;
+}
+
+absl::Status SegmentAppender::AddToPiece(absl::Span<const std::string_view> slices) {
+  CHECK(piece_ != nullptr);
+  const uint64_t bytes = TotalSize(slices);
+  CHECK(bytes <= piece_->length - piece_->written);
+  const uint64_t at = piece_->offset + piece_->written;
+  absl::Status status = WriteFully(*segment_->file, at, slices);
+  if (!status.ok()) {
+    DropPiece();
+    return WithContext(status, StrCat("appending to segment ", segment_->id));
+  }
+  for (const std::string_view slice : slices) piece_->hash.Update(slice);
+  piece_->written += bytes;
+  StartWriteoutUpTo(at + bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Region> SegmentAppender::EndPiece() {
+  CHECK(piece_ != nullptr && piece_->written == piece_->length);
+  const Region region{segment_->id, piece_->offset, piece_->length, piece_->hash.Digest()};
+  segment_->written = piece_->offset + piece_->length;
+  piece_.reset();
+  return region;
+}
+
+void SegmentAppender::StartWriteoutUpTo(uint64_t end) {
+  SegmentStore::Segment& segment = *segment_;
+  if (end - segment.written_out < store_->limits_.writeout_bytes) return;
+  segment.file->StartWriteout(segment.written_out, end - segment.written_out);
+  segment.written_out = end;
 }
 
 absl::StatusOr<Region> SegmentAppender::Append(absl::Span<const std::string_view> slices) {
@@ -86,6 +155,7 @@ absl::StatusOr<std::vector<Region>> SegmentAppender::AppendPieces(
 // Returns where the bytes are.
 absl::StatusOr<uint64_t> SegmentAppender::WriteAtEnd(absl::Span<const std::string_view> slices,
                                                      uint64_t bytes) {
+  CHECK(piece_ == nullptr);
   const SegmentLimits& limits = store_->limits_;
   if (bytes > limits.append_bytes_max) {
     return Error(
@@ -106,10 +176,7 @@ absl::StatusOr<uint64_t> SegmentAppender::WriteAtEnd(absl::Span<const std::strin
     return WithContext(status, StrCat("appending ", bytes, " bytes to segment ", segment.id));
   }
   segment.written = end;
-  if (segment.written - segment.written_out >= limits.writeout_bytes) {
-    segment.file->StartWriteout(segment.written_out, segment.written - segment.written_out);
-    segment.written_out = segment.written;
-  }
+  StartWriteoutUpTo(end);
   return offset;
 }
 

@@ -5,11 +5,11 @@
 //   RETURN_IF_ERROR(store->Sync({region.segment}));                   // durable from here on
 //   store->Read(region);
 //
-// Files are <dir>/segments/<id>.<owner>. A segment belongs to one owner and is written by one appender at a
-// time, so appends do not contend. Past `segment_bytes_max` an appender goes on in a new segment; a
-// destroyed appender leaves its segment for the next one of the same owner. After a restart old
-// segments are only read: what no record names in them is never looked at, and new appends go to
-// new segments. Nothing is ever written in place.
+// Files are <dir>/segments/<id>.<owner>. A segment belongs to one owner and is written by one
+// appender at a time, so appends do not contend. Past `segment_bytes_max` an appender goes on in a
+// new segment; a destroyed appender leaves its segment for the next one of the same owner. After a
+// restart old segments are only read: what no record names in them is never looked at, and new
+// appends go to new segments. Nothing is ever written in place.
 //
 // Errors: RESOURCE_EXHAUSTED (DISK_FULL): nothing was appended, go on when there is room. NOT_FOUND
 // (SEGMENT_NOT_FOUND). OUT_OF_RANGE for bytes beyond a segment's end. DATA_LOSS
@@ -149,10 +149,19 @@ class SegmentAppender {
   absl::StatusOr<std::vector<Region>> AppendPieces(absl::Span<const std::string_view> slices,
                                                    absl::Span<const uint64_t> lengths);
 
+  // One piece whose bytes come in parts, so that a large one is never in memory whole. It is there
+  // once EndPiece has said where; a piece that is not ended is as if it had never begun.
+  // REQUIRES: no other append between BeginPiece and EndPiece; the parts add up to `length`.
+  absl::Status BeginPiece(uint64_t length);
+  absl::Status AddToPiece(absl::Span<const std::string_view> slices);
+  absl::StatusOr<Region> EndPiece();
+
  private:
   friend class SegmentStore;
-  SegmentAppender(SegmentStore* store, std::string owner)
-      : store_(store), owner_(std::move(owner)) {}
+  struct Piece;
+  SegmentAppender(SegmentStore* store, std::string owner);
+  void DropPiece();
+  void StartWriteoutUpTo(uint64_t end);
   absl::Status PrepareSegment();
   absl::Status ReserveUpTo(uint64_t end);
   absl::StatusOr<uint64_t> WriteAtEnd(absl::Span<const std::string_view> slices, uint64_t bytes);
@@ -160,6 +169,7 @@ class SegmentAppender {
   SegmentStore* const store_;
   const std::string owner_;
   SegmentStore::SegmentHandle segment_;
+  std::unique_ptr<Piece> piece_;  // Between BeginPiece and EndPiece.
 };
 
 }  // namespace tandem

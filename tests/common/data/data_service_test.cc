@@ -302,6 +302,26 @@ TEST_F(DataServiceTest, PushedPiecesAreReadBackAndSurviveASync) {
   EXPECT_TRUE(segments_->Sync({regions.at(1).segment}).ok());
 }
 
+TEST_F(DataServiceTest, LargePiecesAreWrittenAsTheyComeAmongSmallOnes) {
+  Pushed pushed;
+  auto pusher = RegionPusher::Start(Channel(), "ada", pushed.callbacks());
+  std::vector<std::string> pieces;
+  for (const size_t size : {size_t{5}, size_t{7} << 20, (size_t{3} << 20) + 1, size_t{9},
+                            size_t{2} << 20, size_t{8} << 20, size_t{1}}) {
+    pieces.push_back(RandomBytes(size, size));
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) pusher->Push(i + 1, pieces[i], nullptr);
+  pusher->Close();
+  ASSERT_TRUE(pushed.Wait().ok());
+  const std::map<uint64_t, Region> regions = pushed.regions();
+  ASSERT_EQ(regions.size(), pieces.size());
+  for (const auto& [id, region] : regions) {
+    const absl::StatusOr<std::string> got = segments_->Read(region);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(*got, pieces[id - 1]) << id;
+  }
+}
+
 TEST_F(DataServiceTest, RegionsAreTheirOwnersAlsoAfterARestart) {
   Pushed pushed;
   auto pusher = RegionPusher::Start(Channel(), "ada.l-1", pushed.callbacks());

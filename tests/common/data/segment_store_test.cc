@@ -66,6 +66,59 @@ TEST_F(SegmentStoreTest, PiecesOfOneWriteHaveTheirOwnChecksumsAcrossSlices) {
   EXPECT_EQ((*regions)[2].xxh3, Xxh3("cdefg"));
 }
 
+TEST_F(SegmentStoreTest, APieceInPartsIsThereOnlyOnceItIsWhole) {
+  auto appender = Appender();
+  ASSERT_TRUE(appender->Append("before").ok());
+  ASSERT_TRUE(appender->BeginPiece(10).ok());
+  const std::string_view first[] = {"abc", "de"};
+  ASSERT_TRUE(appender->AddToPiece(first).ok());
+  const SegmentId segment = store_->List().front().id;
+  EXPECT_EQ(store_->Read(segment, 64, 5).status().code(), absl::StatusCode::kOutOfRange);
+  const std::string_view rest[] = {"fghij"};
+  ASSERT_TRUE(appender->AddToPiece(rest).ok());
+  const auto region = appender->EndPiece();
+  ASSERT_TRUE(region.ok());
+  EXPECT_EQ(region->length, 10u);
+  EXPECT_EQ(region->xxh3, Xxh3("abcdefghij"));
+  EXPECT_EQ(*store_->Read(*region), "abcdefghij");
+  EXPECT_EQ(*store_->Read(*appender->Append("after")), "after");
+}
+
+TEST_F(SegmentStoreTest, APieceThatIsNotEndedIsAsIfItHadNeverBegun) {
+  limits_.writeout_bytes = 8;
+  Reopen();
+  uint64_t before = 0;
+  {
+    auto appender = Appender();
+    ASSERT_TRUE(appender->Append("before").ok());
+    before = store_->TotalBytes();
+    ASSERT_TRUE(appender->BeginPiece(500).ok());
+    const std::string_view part[] = {"0123456789012345678901234567890123456789"};
+    ASSERT_TRUE(appender->AddToPiece(part).ok());
+    EXPECT_GT(store_->TotalBytes(), before);
+  }
+  EXPECT_EQ(store_->TotalBytes(), before);
+  auto appender = Appender();
+  const auto region = appender->Append("after");
+  ASSERT_TRUE(region.ok());
+  EXPECT_EQ(*store_->Read(*region), "after");
+  ASSERT_TRUE(appender->BeginPiece(4).ok());
+  fs_.FailOnce(Op::kWrite);
+  const std::string_view part[] = {"lost"};
+  EXPECT_FALSE(appender->AddToPiece(part).ok());
+  EXPECT_EQ(*store_->Read(*appender->Append("and on")), "and on");
+}
+
+TEST_F(SegmentStoreTest, OwnersAreKnownAfterARestart) {
+  const std::string odd = "a.b/c\xFF%";
+  const auto region = Appender(odd)->Append("x");
+  ASSERT_TRUE(region.ok());
+  ASSERT_TRUE(store_->Sync({region->segment}).ok());
+  Reopen();
+  EXPECT_EQ(*store_->OwnerOf(region->segment), odd);
+  EXPECT_EQ(*store_->Read(*region), "x");
+}
+
 TEST_F(SegmentStoreTest, AppendsBeginAligned) {
   auto appender = Appender();
   ASSERT_TRUE(appender->Append("x").ok());
