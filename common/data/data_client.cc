@@ -22,6 +22,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kStatBlobsMax = 1000;
+constexpr int kPutTurnsMax = 5;
 constexpr char kReadBlob[] = "/tandem.v1.Data/ReadBlob";
 constexpr char kReadRegion[] = "/tandem.v1.Data/ReadRegion";
 constexpr char kReadOutput[] = "/tandem.v1.Data/ReadOutput";
@@ -98,9 +99,15 @@ absl::StatusOr<std::vector<BlobPresence>> DataClient::StatBlobs(
 
 absl::StatusOr<uint64_t> DataClient::PutBlob(const BlobLocator& blob, Reader read,
                                              Progress progress) {
-  ASSIGN_OR_RETURN(const std::vector<BlobPresence> found, StatBlobs(absl::MakeConstSpan(&blob, 1)));
-  if (found.front().present) return 0;
-  return PutFrom(blob, std::min(found.front().uploaded, blob.size), read, progress);
+  for (int turn = 1;; ++turn) {
+    ASSIGN_OR_RETURN(const std::vector<BlobPresence> found,
+                     StatBlobs(absl::MakeConstSpan(&blob, 1)));
+    if (found.front().present) return 0;
+    absl::StatusOr<uint64_t> sent =
+        PutFrom(blob, std::min(found.front().uploaded, blob.size), read, progress);
+    // Another upload of the same bytes took over, perhaps our own broken one: go on after it.
+    if (!absl::IsAborted(sent.status()) || turn == kPutTurnsMax) return sent;
+  }
 }
 
 absl::StatusOr<uint64_t> DataClient::PutBlob(const BlobLocator& blob, std::string_view bytes) {

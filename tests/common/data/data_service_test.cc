@@ -150,7 +150,8 @@ TEST_F(DataServiceTest, ABrokenUploadGoesOnWhereItBroke) {
       },
       [](uint64_t) {});
   ASSERT_TRUE(sent.ok()) << sent.status();
-  EXPECT_EQ(*sent, bytes.size() - first_read);
+  // At most the rest; less when the broken call's bytes were still arriving.
+  EXPECT_LE(*sent, bytes.size() - first_read);
   std::string got(bytes.size(), '\0');
   ASSERT_TRUE(ada.ReadBlobInto(blob, 0, absl::MakeSpan(got.data(), got.size())).ok());
   EXPECT_EQ(got, bytes);
