@@ -8,7 +8,8 @@ import subprocess
 import tempfile
 import time
 
-PATIENCE = 60  # seconds; generous: sanitizers and loaded machines are slow
+# Seconds; generous: sanitizers and loaded machines are slow.
+PATIENCE = int(os.environ.get("TANDEM_E2E_PATIENCE", 60))
 
 
 class Failed(AssertionError):
