@@ -106,6 +106,7 @@ void Outbox::Forget(ExecutorId executor, Effects* effects) {
 }
 
 void Outbox::StartPush(ItemId id, size_t index, Effects* effects) {
+  if (away_) return;
   Staged& staged = items_[id].staged[index];
   staged.push = ++last_push_;
   pushes_[staged.push] = {id, index, false, staged};
@@ -134,7 +135,13 @@ void Outbox::PushFailed(PushId push, MonoTime now, Effects* effects) {
   pushes_.erase(found);
   if (failed.item == 0) return ReleaseRegion(failed.region, effects);
   items_[failed.item].staged[failed.staged].push = 0;
+  if (away_) return;
   retries_.push_back({now + options_.push_retry, {failed.item, failed.staged}});
+}
+
+void Outbox::MasterLost() {
+  away_ = true;
+  retries_.clear();
 }
 
 void Outbox::RetryPushes(MonoTime now, Effects* effects) {
@@ -259,6 +266,7 @@ void Outbox::DropAll(Effects* effects) {
 void Outbox::RemoveFromQueues(ItemId id) { std::erase(ready_, id); }
 
 void Outbox::Rejoin(bool new_epoch, Renew renew, Effects* effects) {
+  away_ = false;
   ready_.clear();
   reported_.clear();
   retries_.clear();

@@ -61,6 +61,8 @@ class Outbox {
 
   void PushDone(PushId push, const Region& region, Effects* effects);
   void PushFailed(PushId push, MonoTime now, Effects* effects);
+  // Nothing is pushed until the next Rejoin, which pushes what is still to be pushed.
+  void MasterLost();
   // Pushes again what failed long enough ago.
   void RetryPushes(MonoTime now, Effects* effects);
   MonoTime next_retry() const;
@@ -136,6 +138,7 @@ class Outbox {
   ItemId last_item_ = 0;
   PushId last_push_ = 0;
   uint64_t joined_ = 0;
+  bool away_ = false;  // the master
 };
 
 }  // namespace tandem::worker

@@ -52,6 +52,7 @@ void WorkerCore::On(Connected, MonoTime, Effects* effects) {
 void WorkerCore::On(Disconnected, MonoTime now, Effects*) {
   if (link_ != Link::kDown) down_since_ = now;
   link_ = Link::kDown;
+  outbox_.MasterLost();
 }
 
 void WorkerCore::On(JobDescribed event, MonoTime, Effects*) {
