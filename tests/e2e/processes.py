@@ -25,7 +25,7 @@ def wait_for(what, condition):
             return value
         if time.monotonic() > deadline:
             raise Failed("waited in vain for " + what)
-        time.sleep(0.01)
+        time.sleep(0.01)  # poll: for the condition, at most PATIENCE
 
 
 class Processes:
