@@ -69,6 +69,20 @@ class CudaTest : public testing::Test {
     }
   }
 
+  // As ExpectSame, for a kernel of class tolerant with one output of floats of about 1.
+  static void ExpectNear(const char* name, int64_t n, std::vector<Buffer> buffers,
+                         const MakeArgs& make, const std::vector<int64_t>& cuts, float tolerance) {
+    const Result a = OnCpu(FindKernel(*tandem_builtin_kernels(), name), n, buffers, make, cuts);
+    const Result b =
+        OnCuda(FindKernel(*tandem_builtin_cuda_kernels(), name), n, buffers, make, cuts);
+    ASSERT_EQ(a.outputs[0].size(), b.outputs[0].size());
+    const auto* x = reinterpret_cast<const float*>(a.outputs[0].data());
+    const auto* y = reinterpret_cast<const float*>(b.outputs[0].data());
+    for (size_t i = 0; i < a.outputs[0].size() / sizeof(float); ++i) {
+      ASSERT_NEAR(x[i], y[i], tolerance) << i;
+    }
+  }
+
   // Runs the tasks [0, n) as parts that begin at `cuts`, in one launch; a part with a partial has
   // its own.
   static void ExpectSame(const char* name, int64_t n, std::vector<Buffer> buffers,
@@ -285,6 +299,23 @@ TEST_F(CudaTest, GradientInLanes) {
                return args;
              },
              {0, 5, 64, 128});
+}
+
+TEST_F(CudaTest, LinearAlongEitherAxis) {
+  const int64_t n = 9, m = 13, k = 40;
+  for (const int64_t split : {0, 1}) {
+    ExpectNear(
+        "linear", split == 0 ? n : m,
+        {Operand(Floats(n * k, -1, 1, 1)), Operand(Floats(m * k, -1, 1, 2)),
+         Operand(Floats(m, -1, 1, 3)), Output(4 * n * m)},
+        [&](const std::vector<const void*>& at) {
+          PackedArgs args;
+          for (const void* p : at) args.Add(p);
+          args.Axes({n, m, k}, split);
+          return args;
+        },
+        {0, 4}, 1e-5f * k);
+  }
 }
 
 TEST_F(CudaTest, NoopAndSpin) {
