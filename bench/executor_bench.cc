@@ -260,16 +260,23 @@ void BenchPieces(Bench* bench) {
   }
 }
 
-void PrintRatio(const char* name, std::vector<double> bare, std::vector<double> executor,
-                double tasks) {
-  std::sort(bare.begin(), bare.end());
-  std::sort(executor.begin(), executor.end());
-  const double a = bare[bare.size() / 2];
-  const double b = executor[executor.size() / 2];
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Times {
+  std::vector<double> seconds, cpu;
+};
+
+// On a machine that does other things as well, the ratio of CPU times is the steadier one.
+void PrintRatio(const char* name, const Times& bare, const Times& executor, double tasks) {
+  const double a = Median(bare.seconds);
+  const double b = Median(executor.seconds);
   std::printf(
       "{\"measure\": \"%s\", \"tasks\": %.0f, \"bare_s\": %.4f, \"executor_s\": %.4f, "
-      "\"ratio\": %.3f}\n",
-      name, tasks, a, b, a / b);
+      "\"ratio\": %.3f, \"cpu_ratio\": %.3f}\n",
+      name, tasks, a, b, a / b, Median(bare.cpu) / Median(executor.cpu));
   std::fflush(stdout);
 }
 
@@ -315,21 +322,29 @@ void BenchReduction(Bench* bench, const char* name, uint64_t id, const BoundJob&
   std::vector<void*> outputs(job.outputs.size(), nullptr);
   std::vector<const void*> operands(job.operands.size(), operand);
   layout.Fill(operands, outputs, static_cast<uint64_t>(tasks), &args);
-  std::vector<double> bare, executor;
+  Times bare, executor;
   const uint64_t leaves = job.tree.leaf_count();
   const uint64_t a_piece = std::max<uint64_t>(1, std::bit_ceil(leaves / 64));
+  std::fprintf(stderr, "%s: %llu leaves, %llu a piece\n", name,
+               static_cast<unsigned long long>(leaves), static_cast<unsigned long long>(a_piece));
   for (int i = 0; i <= repeat; ++i) {
     double start = Now();
+    double cpu = CpuSeconds();
     const std::string expected = RunBare(kernel, args, tasks);
     const double bare_seconds = Now() - start;
+    const double bare_cpu = CpuSeconds() - cpu;
     start = Now();
+    cpu = CpuSeconds();
     bench->RunPieces(id, leaves, a_piece, 2, false);
     const std::string got = bench->Flush(id);
     const double executor_seconds = Now() - start;
+    const double executor_cpu = CpuSeconds() - cpu;
     CHECK_MSG(std::memcmp(got.data(), expected.data(), got.size()) == 0, name);
     if (i == 0) continue;  // Warms both up.
-    bare.push_back(bare_seconds);
-    executor.push_back(executor_seconds);
+    bare.seconds.push_back(bare_seconds);
+    bare.cpu.push_back(bare_cpu);
+    executor.seconds.push_back(executor_seconds);
+    executor.cpu.push_back(executor_cpu);
   }
   PrintRatio(name, bare, executor, static_cast<double>(tasks));
 }

@@ -20,6 +20,7 @@ struct KmerCount {
       "base[n + k - 1]:u8, k:i32 = 11 in [1, 15], canonical:bool = false -> count[4^k]:u32 : sum";
   static constexpr auto kClass = tandem::OutputClass::kExact;
   static constexpr double kCostNs = 3;
+  static constexpr int64_t kGrain = 1 << 20;  // what the buckets of a long word need to fill
 
   struct Args {
     tandem::Window<const uint8_t> base;

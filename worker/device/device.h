@@ -9,8 +9,9 @@
 //   batch->done = [](Batch* b) { queue.Push(b); };
 //   device->Submit(lane, batch);            // returns at once
 //
-// Every call is asynchronous and never waits for the device. Batches of one lane run in the order
-// submitted, one at a time on a CPU, overlapping their copies on a GPU. `done` is called exactly
+// Every call is asynchronous and never waits for the device. Batches of one lane begin in the order
+// submitted; the next one fills what the one before leaves idle (threads, or copies on a GPU), so
+// they may end in another order. `done` is called exactly
 // once, from any thread, perhaps before Submit returns (a batch so short that a change of threads
 // would cost more runs on the caller's); it must not block and may not submit.
 //
@@ -126,7 +127,8 @@ struct Batch {
 
   // Set before `done`.
   absl::Status status;
-  int64_t busy_ns = 0;  // wall time on the lane
+  // Time of the lane that it took: that of its threads, summed, divided by the lane's threads.
+  int64_t busy_ns = 0;
 };
 
 // Host work that is no kernel's: merging partials.

@@ -13,15 +13,13 @@ namespace {
 
 // A lane runs one batch and has another behind it.
 constexpr uint32_t kBatchesALane = 2;
-// Less is not worth a second thread on any device that counts threads.
-constexpr double kOneThreadNanos = 20'000;
 
 }  // namespace
 
 void Executor::PieceSettled(Piece* piece, const absl::Status& status) {
   if (piece->cancelled) return ErasePiece(piece);
   if (!status.ok()) return FailPiece(piece, status, FailsEverywhere(status));
-  piece->ready_ns = NowNanos();
+  piece->ready_ns = LoopNanos();
   piece->state = Piece::State::kReady;
   lanes_[piece->lane()].ready.push_back(piece);
 }
@@ -164,14 +162,12 @@ void Executor::Learn(const Run& run) {
   const Batch& batch = run.batch;
   if (!batch.status.ok() || batch.busy_ns <= 0 || run.tasks == 0) return;
   const DeviceProperties& device = device_->properties();
-  const double threads = batch.expected_ns > 0 && batch.expected_ns <= kOneThreadNanos
-                             ? 1
-                             : static_cast<double>(device.cores) / device.lanes;
+  const double threads = static_cast<double>(device.cores) / device.lanes;
   const double cost = static_cast<double>(batch.busy_ns) * threads;
   for (Piece* piece : run.pieces) {
     Job* job = piece->job();
     if (batch.expected_ns > 0) {
-      job->cost.Learn(cost / batch.expected_ns, static_cast<double>(batch.busy_ns));
+      job->cost.Learn(cost / batch.expected_ns, cost);
     } else {
       job->cost.Set(cost / static_cast<double>(run.tasks));
     }

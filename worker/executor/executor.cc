@@ -157,7 +157,7 @@ void Executor::StartPiece(const executor::v1::RunPiece& run) {
   Piece* piece = owned.get();
   pieces_.emplace(run.piece(), std::move(owned));
   ++job->pieces;
-  piece->arrived_ns = NowNanos();
+  piece->arrived_ns = LoopNanos();
   if (piece->Settle()) return PieceSettled(piece, absl::OkStatus());
   ++running_;
   io_->Run([this, piece] {

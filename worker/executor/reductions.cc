@@ -130,9 +130,9 @@ void Executor::MergeSettled(Merge* merge, const absl::Status& status) {
     lanes_[merge->lane() % lanes_.size()].merges.push_back(merge);
     return;
   }
-  const int64_t start = NowNanos();
+  const int64_t start = LoopNanos();
   const absl::Status ran = merge->Run();
-  MergeRan(merge, ran, NowNanos() - start);
+  MergeRan(merge, ran, LoopNanos() - start);
 }
 
 void Executor::RunMerge(Merge* merge) {

@@ -23,7 +23,8 @@ struct Executor::Run {
   int64_t tasks = 0;
 };
 
-inline int64_t NowNanos() {
+// The loop's clock.
+inline int64_t LoopNanos() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();

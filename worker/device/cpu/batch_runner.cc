@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 
 #include "absl/container/inlined_vector.h"
 #include "common/base/error.h"
@@ -11,12 +12,18 @@
 namespace tandem::worker {
 namespace {
 
-// Tasks that one call of the kernel shall have.
-int64_t ChunkTasks(const Batch& batch, int64_t tasks) {
-  if (batch.expected_ns <= 0) return 1;
-  if (batch.expected_ns <= kSplitNanos) return tasks;
-  return std::max<int64_t>(
-      1, static_cast<int64_t>(static_cast<double>(tasks) * kChunkNanos / batch.expected_ns));
+// Tasks that one call of the kernel shall have: enough to be worth the call, and no less than a
+// leaf while there is a leaf for each thread.
+int64_t ChunkTasks(const Batch& batch, int64_t tasks, uint32_t threads) {
+  if (batch.expected_ns > 0 && batch.expected_ns <= kSplitNanos) return tasks;
+  const BatchPart& part = batch.parts.front();
+  const int64_t leaf = std::min<int64_t>(static_cast<int64_t>(part.grain), tasks / threads);
+  const auto ask = batch.kernel->scratch_bytes;
+  const double scratch = ask == nullptr ? 0 : static_cast<double>(ask(part.args));
+  const double nanos = std::max(kChunkNanos, kChunkNanosAScratchByte * scratch);
+  const double worth =
+      batch.expected_ns > 0 ? static_cast<double>(tasks) * nanos / batch.expected_ns : 1;
+  return std::max({int64_t{1}, leaf, static_cast<int64_t>(worth)});
 }
 
 int64_t CallKernel(const RunContext& context, const BatchPart& part, int64_t begin, int64_t end,
@@ -57,6 +64,12 @@ bool RunChunk(const RunContext& context, BatchPart& part, int64_t from, int64_t 
 
 }  // namespace
 
+int64_t NowNanos() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 absl::Status OutOfMemory(const Batch& batch) {
   return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
                StrCat("no memory for scratch or partials of kernel ", batch.kernel->name,
@@ -92,6 +105,7 @@ void* ScratchFor(const RunContext& context, const BatchPart& part, uint32_t slot
 int64_t RunTasks(const RunContext& context, const BatchPart& part, int64_t begin, int64_t end,
                  uint32_t slot, void* scratch, void* partial, Granularity granularity) {
   int64_t failed = 0;
+  const int64_t start = NowNanos();
   ForEachRun(part, begin, end, [&](int64_t b, int64_t e) {
     if (granularity == Granularity::kWhole) {
       LogStart(context, part, b, e, slot, StartLog::kNoTask);
@@ -104,6 +118,7 @@ int64_t RunTasks(const RunContext& context, const BatchPart& part, int64_t begin
     }
   });
   context.log->End(slot);
+  context.thread_ns->fetch_add(NowNanos() - start, std::memory_order_relaxed);
   return failed;
 }
 
@@ -118,7 +133,9 @@ absl::Status RunMap(const RunContext& context) {
       if (!RunChunk(context, parts[at], from, to, &failed[at])) no_memory = true;
     });
   };
-  const int64_t chunk = HasSuspect(*context.batch) ? tasks : ChunkTasks(*context.batch, tasks);
+  const int64_t chunk = HasSuspect(*context.batch)
+                            ? tasks
+                            : ChunkTasks(*context.batch, tasks, context.crew->threads());
   context.crew->ParallelFor(tasks, chunk, run);
   for (size_t i = 0; i < parts.size(); ++i) parts[i].failed = failed[i];
   return no_memory ? OutOfMemory(*context.batch) : absl::OkStatus();

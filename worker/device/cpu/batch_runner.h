@@ -9,6 +9,7 @@
 #define TANDEM_WORKER_DEVICE_CPU_BATCH_RUNNER_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -21,8 +22,10 @@ namespace tandem::worker {
 
 // Less than this is not worth a second thread.
 inline constexpr double kSplitNanos = 20'000;
-// About what one call of a kernel shall do at least.
+// About what one call of a kernel shall do at least, and what it shall do for each byte of scratch,
+// which it has to warm up first.
 inline constexpr double kChunkNanos = 10'000;
+inline constexpr double kChunkNanosAScratchByte = 1;
 // The most staging that one item may ask for; more is its own failure.
 inline constexpr int64_t kItemStagingBytesMax = int64_t{4} << 30;
 
@@ -32,12 +35,15 @@ struct alignas(128) SlotMemory {
   AlignedBuffer stage_in, stage_out, shape, work;
 };
 
+int64_t NowNanos();
+
 struct RunContext {
   Batch* batch;
   Crew* crew;
   StartLog* log;
   std::vector<SlotMemory>* slots;
   BufferPool* pool;
+  std::atomic<int64_t>* thread_ns;  // what threads spent in the kernel
 };
 
 // Runs every part; sets their `failed`. Errors: RESOURCE_EXHAUSTED OUT_OF_MEMORY, INTERNAL

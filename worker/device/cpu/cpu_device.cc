@@ -3,7 +3,7 @@
 #include <tbb/global_control.h>
 
 #include <algorithm>
-#include <chrono>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -17,12 +17,6 @@ namespace {
 constexpr size_t kIdleBytesMax = size_t{1} << 30;
 // An accumulator smaller than this is merged on the caller's thread.
 constexpr uint64_t kCollectHereBytes = 64 << 10;
-
-int64_t NowNanos() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // TBB starts one thread fewer than there are cores, counting on the caller's; ours only waits.
 void AllowThreads(size_t threads) {
@@ -63,12 +57,16 @@ CpuDevice::CpuDevice(const std::vector<CoreGroup>& groups, const MachineInfo& ma
 
 CpuDevice::~CpuDevice() = default;
 
-void CpuDevice::RunBatch(Crew* crew, Batch* batch) {
+void CpuDevice::RunBatch(Crew* crew, uint32_t lane_threads, Batch* batch) {
+  std::atomic<int64_t> thread_ns = 0;
   const int64_t start = NowNanos();
   if (batch->before) batch->before(*crew);
-  batch->status = RunParts({batch, crew, log_, &slots_, &pool_});
+  const int64_t before = NowNanos() - start;
+  batch->status = RunParts({batch, crew, log_, &slots_, &pool_, &thread_ns});
+  const int64_t end = NowNanos();
   if (batch->after) batch->after(*crew);
-  batch->busy_ns = NowNanos() - start;
+  // What surrounds the kernel is spread over the threads as well as it goes.
+  batch->busy_ns = before + thread_ns / lane_threads + (NowNanos() - end);
   // The batch may be gone once `done` runs, and the function with it.
   const std::function<void(Batch*)> done = std::move(batch->done);
   done(batch);
@@ -78,8 +76,8 @@ void CpuDevice::Submit(uint32_t lane, Batch* batch) {
   Lane* target = lanes_[lane].get();
   const bool short_enough = batch->may_run_here && batch->expected_ns > 0 &&
                             batch->expected_ns <= kSplitNanos && target->idle();
-  if (short_enough) return RunBatch(here_.get(), batch);
-  target->Run([this, target, batch] { RunBatch(target, batch); });
+  if (short_enough) return RunBatch(here_.get(), target->threads(), batch);
+  target->Run([this, target, batch] { RunBatch(target, target->threads(), batch); });
 }
 
 void CpuDevice::SubmitWork(uint32_t lane, HostWork* work) {

@@ -38,7 +38,7 @@ class CpuDevice final : public Device {
                std::function<void(absl::Status, int64_t)> done) override;
 
  private:
-  void RunBatch(Crew* crew, Batch* batch);
+  void RunBatch(Crew* crew, uint32_t lane_threads, Batch* batch);
 
   DeviceProperties properties_;
   StartLog* const log_;

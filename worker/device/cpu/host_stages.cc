@@ -44,6 +44,7 @@ int32_t RunItem(const RunContext& context, const BatchPart& part, int64_t at, ui
 void RunItems(const RunContext& context, BatchPart& part, int64_t begin, int64_t end,
               std::atomic<int64_t>* failed) {
   const uint32_t slot = context.crew->slot();
+  const int64_t start = NowNanos();
   ForEachRun(part, begin, end, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; ++i) {
       const auto id = static_cast<uint64_t>(part.first.id + i);
@@ -54,6 +55,7 @@ void RunItems(const RunContext& context, BatchPart& part, int64_t begin, int64_t
     }
   });
   context.log->End(slot);
+  context.thread_ns->fetch_add(NowNanos() - start, std::memory_order_relaxed);
 }
 
 }  // namespace

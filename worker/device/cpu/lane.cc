@@ -16,6 +16,8 @@ namespace {
 
 // TBB gives even an arena of one thread two places.
 constexpr uint32_t kSlotsMin = 2;
+// Items under way at a time.
+constexpr int kItemsMax = 2;
 
 cpu_set_t MaskOf(const CoreGroup& group) {
   cpu_set_t mask;
@@ -68,7 +70,7 @@ Lane::Lane(const CoreGroup& group, uint32_t first_slot)
 Lane::~Lane() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(
-      +[](bool* running) { return !*running; }, &running_));
+      +[](int* running) { return *running == 0; }, &running_));
 }
 
 uint32_t Lane::SlotsOf(const CoreGroup& group) {
@@ -79,15 +81,15 @@ void Lane::Run(std::function<void()> item) {
   {
     absl::MutexLock lock(&mu_);
     queue_.push_back(std::move(item));
-    if (running_) return;
-    running_ = true;
+    if (running_ == kItemsMax) return;
+    ++running_;
   }
   arena_->arena.enqueue([this] { Drain(); });
 }
 
 bool Lane::idle() const {
   absl::MutexLock lock(&mu_);
-  return !running_;
+  return running_ == 0;
 }
 
 void Lane::Drain() {
@@ -96,7 +98,7 @@ void Lane::Drain() {
     {
       absl::MutexLock lock(&mu_);
       if (queue_.empty()) {
-        running_ = false;
+        --running_;
         return;
       }
       item = std::move(queue_.front());

@@ -1,8 +1,10 @@
 // Lane: one core group's TBB arena, and the queue of work in front of it.
 //
 // Work enters the arena by one enqueue; while there is more in the queue, the thread that finished
-// one item goes on with the next, so that a busy lane needs no wake-up between batches. Inside an
-// item, ParallelFor spreads over the group's threads, which steal from each other.
+// one item goes on with the next, so that a busy lane needs no wake-up between batches. Two items
+// may be under way: threads that find nothing left of the first begin the second, instead of
+// waiting for the slowest. Inside an item, ParallelFor spreads over the group's threads, which
+// steal from each other.
 //
 // Threads are bound to the cores of the group when they enter the arena. They are not bound to a
 // core each: several executors share a machine, and two threads bound to one core would leave
@@ -32,7 +34,7 @@ class Lane final : public Crew {
 
   static uint32_t SlotsOf(const CoreGroup& group);
 
-  // Runs `item` on a thread of the group, after everything that was given before.
+  // Runs `item` on a thread of the group. Items begin in the order given.
   void Run(std::function<void()> item);
   bool idle() const;
 
@@ -49,7 +51,7 @@ class Lane final : public Crew {
   const std::unique_ptr<Arena> arena_;
   mutable absl::Mutex mu_;
   std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mu_);
-  bool running_ ABSL_GUARDED_BY(mu_) = false;
+  int running_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace tandem::worker
