@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/base/call_once.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/data/data_client.h"
@@ -14,23 +15,34 @@ namespace {
 
 class RemoteSource final : public OperandSource {
  public:
-  RemoteSource(const std::string& address, std::string owner)
-      : client_(rpc::Connect(address, rpc::Traffic::kBulk), std::move(owner)), host_(HostId()) {}
+  RemoteSource(std::string address, std::string owner)
+      : address_(std::move(address)), owner_(std::move(owner)), host_(HostId()) {}
 
   absl::StatusOr<std::string> LocateBlob(const BlobLocator& blob) override {
-    return client_.LocateBlob(blob, host_);
+    return client().LocateBlob(blob, host_);
   }
   absl::Status ReadBlob(const BlobLocator& blob, uint64_t offset, uint64_t length,
                         char* to) override {
-    return client_.ReadBlobInto(blob, offset, absl::MakeSpan(to, length));
+    return client().ReadBlobInto(blob, offset, absl::MakeSpan(to, length));
   }
   absl::Status ReadRegion(const Region& region, char* to) override {
-    return client_.ReadRegionInto(region, absl::MakeSpan(to, region.length));
+    return client().ReadRegionInto(region, absl::MakeSpan(to, region.length));
   }
 
  private:
-  DataClient client_;
+  // Most jobs' operands need no connection; it is made on first use.
+  DataClient& client() {
+    absl::call_once(made_, [this] {
+      client_ = std::make_unique<DataClient>(rpc::Connect(address_, rpc::Traffic::kBulk), owner_);
+    });
+    return *client_;
+  }
+
+  const std::string address_;
+  const std::string owner_;
   const std::string host_;
+  absl::once_flag made_;
+  std::unique_ptr<DataClient> client_;
 };
 
 struct Known {
