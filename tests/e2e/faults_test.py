@@ -9,7 +9,7 @@ import unittest
 from processes import Processes, read_npy, wait_for
 
 BIN = sys.argv.pop(1)
-PI = ("monte_carlo_pi", "n=2000000000", "seed=3")
+PI = ("monte_carlo_pi", "n=6000000000", "seed=3")
 
 
 class FaultsTest(unittest.TestCase):
