@@ -29,7 +29,7 @@ void PruneLost(State& state) {
   }
 }
 
-void LoseWorker(Turn& turn, Worker& worker) {
+void LoseWorker(Turn& turn, Worker& worker, bool said_goodbye) {
   State& state = turn.state;
   ClearTimer(state, worker);
   if (std::holds_alternative<Expected>(worker.phase)) {
@@ -37,7 +37,7 @@ void LoseWorker(Turn& turn, Worker& worker) {
     if (--state.expected == 0) EndRecovery(turn);
   } else {
     if (worker.takes_work()) CountKernels(state, worker, false);
-    if (worker.attached()) {
+    if (worker.attached() && !said_goodbye) {
       turn.out.ends.push_back(
           {worker.id, worker.stream(),
            Error(absl::StatusCode::kUnavailable, reason::kStaleLease,
@@ -49,7 +49,7 @@ void LoseWorker(Turn& turn, Worker& worker) {
   }
   ForgetJobs(state, worker);
   turn.Record(WorkerForgotten{worker.id});
-  ++state.counters.lost_workers;
+  if (!said_goodbye) ++state.counters.lost_workers;
   turn.workers_changed = true;
   PruneLost(state);
 }
@@ -69,8 +69,7 @@ void OnLeft(Turn& turn, const WorkerLeft& event) {
   State& state = turn.state;
   Worker* worker = state.FindWorker(event.worker);
   if (worker == nullptr || std::holds_alternative<Lost>(worker->phase)) return;
-  LoseWorker(turn, *worker);
-  --state.counters.lost_workers;  // It said goodbye.
+  LoseWorker(turn, *worker, /*said_goodbye=*/true);
   if (worker = state.FindWorker(event.worker); worker == nullptr) return;
   state.worker_names.erase(worker->name);
   state.workers.erase(event.worker);
@@ -124,7 +123,7 @@ void OnTick(Turn& turn) {
       if (auto* detached = std::get_if<Detached>(&worker.phase)) detached->until = until;
     }
     SetTimer(state, worker);  // An attached worker's deadline has moved with each pulse.
-    if (worker.timer <= turn.now) LoseWorker(turn, worker);
+    if (worker.timer <= turn.now) LoseWorker(turn, worker, /*said_goodbye=*/false);
   }
   if (state.look_at <= turn.now) {
     state.look_at = MonoTime::InfiniteFuture();

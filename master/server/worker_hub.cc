@@ -124,6 +124,11 @@ void WorkerHub::AddTo(worker::v1::MasterMessage* draft, const ToWorker& message)
 
 std::vector<WorkerHub::Gone> WorkerHub::SendNow(const Effects& effects) {
   std::vector<Gone> gone;
+  for (const EndStream& end : effects.ends) {
+    const auto peer = peers_.find(end.worker);
+    if (peer == peers_.end() || peer->second.token != end.stream) continue;
+    peer->second.stream->Close(end.why);  // Its end comes as OnGone.
+  }
   for (const DescribeJob& describe : effects.describes) {
     if (auto* draft = Draft(describe.worker)) Describe(describe.job, draft->add_jobs());
   }
