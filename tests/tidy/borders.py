@@ -60,7 +60,6 @@ BORDERS = {
         libs=["absl", "tbb", "hwloc"]),
     "worker/device/": dict(own=["common/base/", "common/model/", "kernels/"], libs=["absl"]),
     "worker/ring/": dict(own=["common/base/"], libs=["absl", "proto"]),
-    "worker/ring/": dict(own=["common/base/", "common/model/"], libs=["absl", "proto"]),
     "worker/executor/": dict(
         own=["common/", "kernels/", "worker/device/", "worker/ring/"],
         libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash", "openssl"]),

@@ -67,7 +67,7 @@ void ExecutorFleet::Apply(Effects* effects, const Setups& setups, std::vector<Ev
           using T = std::decay_t<decltype(e)>;
           if constexpr (std::is_same_v<T, KillExecutor>) {
             live->process->Kill();
-            live->broken = true;
+            live->broken = live->unwanted = true;
           } else if constexpr (std::is_same_v<T, SetupJob>) {
             const auto setup = setups.find(e.job);
             if (setup != setups.end()) live->outgoing.Add(e, setup->second, say);
@@ -153,8 +153,12 @@ void ExecutorFleet::End(ExecutorId id, Live* live, std::vector<Event>* events) {
                              started.task.has_value(),
                              started.task.value_or(0)});
   }
-  TLOG(Info, "executor_ended", "executor", id, "owner", live->owner, "how", lost.how, "suspects",
-       lost.suspects.size());
+  if (live->unwanted) {
+    TLOG(Debug, "executor_stopped", "executor", id, "owner", live->owner);
+  } else {
+    TLOG(Warning, "executor_lost", "executor", id, "owner", live->owner, "how", lost.how,
+         "suspects", lost.suspects.size());
+  }
   events->push_back(std::move(lost));
 }
 

@@ -75,7 +75,8 @@ class ExecutorFleet {
     std::unique_ptr<ExecutorProcess> process;
     MonoTime ready_by;
     bool ready = false;
-    bool broken = false;  // killed; nothing more is read from it
+    bool broken = false;    // killed; nothing more is read from it
+    bool unwanted = false;  // because the core said so
     ToExecutorBuilder outgoing;
   };
   struct Kept {

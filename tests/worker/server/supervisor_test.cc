@@ -1,0 +1,239 @@
+// tandem-worker as a process, between a scripted master and an executor made for tests.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "common/base/strings.h"
+#include "tests/worker/server/scripted_master.h"
+
+namespace tandem::worker {
+namespace {
+
+using ::testing::SizeIs;
+
+constexpr uint64_t kPlain = 7, kCrashes = 13, kHangs = 14, kStages = 15, kLies = 16, kRefuses = 17;
+
+class SupervisorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = StrCat(testing::TempDir(), "/supervisor-", ::getpid());
+    std::filesystem::remove_all(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  // A worker that is attached and knows the job.
+  void Attach(uint64_t job) {
+    worker_ = std::make_unique<WorkerProcess>(master_.address(), directory_);
+    hello_ = master_.NextHello();
+    master_.Welcome(1, {job});
+  }
+  static worker::v1::Grant GrantOf(uint64_t job, uint64_t n, uint64_t first, uint64_t count) {
+    worker::v1::Grant grant;
+    grant.set_job(job);
+    grant.set_first_n(n);
+    grant.set_first_leaf(first);
+    grant.set_count(count);
+    grant.set_attempt(1);
+    return grant;
+  }
+  void Give(uint64_t job, uint64_t n, uint64_t first, uint64_t count) {
+    worker::v1::MasterMessage message;
+    *message.add_grants() = GrantOf(job, n, first, count);
+    master_.Send(message);
+  }
+  // The leaves of commits, until so many have come. Acknowledges each report.
+  uint64_t CollectCommits(uint64_t leaves) {
+    uint64_t got = 0;
+    while (got < leaves) {
+      const worker::v1::Report report = master_.NextReport();
+      for (const worker::v1::Commit& commit : report.commits()) {
+        for (const worker::v1::LeafRun& run : commit.runs()) got += run.leaf_count();
+      }
+      master_.Ack(report.number());
+    }
+    return got;
+  }
+
+  std::string directory_;
+  ScriptedMaster master_;
+  std::unique_ptr<WorkerProcess> worker_;
+  worker::v1::Hello hello_;
+};
+
+TEST_F(SupervisorTest, AWorkerSaysWhatItIsAndWhatItCan) {
+  Attach(kPlain);
+  EXPECT_FALSE(hello_.name().empty());
+  EXPECT_NE(hello_.incarnation(), 0u);
+  EXPECT_EQ(hello_.max_leases(), 2048u);
+  ASSERT_THAT(hello_.devices(), SizeIs(1));
+  EXPECT_EQ(hello_.devices(0).groups(), 1u);
+  ASSERT_THAT(hello_.kernels(), SizeIs(1));
+  EXPECT_EQ(hello_.kernels(0).name(), "fake");
+  EXPECT_THAT(hello_.held(), SizeIs(0));
+}
+
+TEST_F(SupervisorTest, AThousandOneTaskLeasesComeBackWithTheirOutputs) {
+  Attach(kPlain);
+  Give(kPlain, 1, 0, 1000);
+  std::string bytes;
+  uint64_t leaves = 0, commits = 0;
+  while (leaves < 1000) {
+    const worker::v1::Report report = master_.NextReport();
+    for (const worker::v1::Commit& commit : report.commits()) {
+      ASSERT_THAT(commit.runs(), SizeIs(1));
+      EXPECT_EQ(commit.runs(0).first_leaf(), leaves);
+      EXPECT_EQ(commit.runs(0).n(), 1 + leaves);
+      leaves += commit.runs(0).leaf_count();
+      bytes += commit.outputs(0).inline_();
+      ++commits;
+    }
+    master_.Ack(report.number());
+  }
+  ASSERT_EQ(bytes.size(), 8000u);
+  for (uint64_t leaf = 0; leaf < 1000; ++leaf) {
+    uint64_t value = 0;
+    bytes.copy(reinterpret_cast<char*>(&value), 8, leaf * 8);
+    ASSERT_EQ(value, leaf);
+  }
+  EXPECT_LT(commits, 60u);
+}
+
+TEST_F(SupervisorTest, LargeOutputsReachTheMastersSegments) {
+  Attach(kStages);
+  Give(kStages, 1, 0, 3);
+  uint64_t leaves = 0;
+  while (leaves < 3) {
+    const worker::v1::Report report = master_.NextReport();
+    for (const worker::v1::Commit& commit : report.commits()) {
+      ASSERT_TRUE(commit.outputs(0).has_region());
+      leaves += commit.runs(0).leaf_count();
+    }
+    master_.Ack(report.number());
+  }
+  EXPECT_THAT(master_.pushed(), SizeIs(24));
+}
+
+TEST_F(SupervisorTest, ACrashOfTheExecutorNamesItsSuspectAndIsSurvived) {
+  Attach(kCrashes);
+  Give(kCrashes, 5, 40, 4);
+  worker::v1::Report report = master_.NextReport();
+  while (report.crashes_size() == 0) report = master_.NextReport();
+  EXPECT_EQ(report.crashes(0).run().first_leaf(), 40u);
+  EXPECT_EQ(report.crashes(0).run().leaf_count(), 1u);
+  EXPECT_EQ(report.crashes(0).run().n(), 5u);
+  EXPECT_EQ(report.crashes(0).signal(), "SIGSEGV");
+}
+
+TEST_F(SupervisorTest, AnExecutorThatSaysTheImpossibleIsReplaced) {
+  Attach(kLies);
+  Give(kLies, 1, 0, 1);
+  worker::v1::WorkerMessage message;
+  do {
+    message = master_.Next();
+  } while (message.counters().find("executors_lost") == message.counters().end());
+  EXPECT_GE(message.counters().at("executors_lost"), 1u);
+}
+
+TEST_F(SupervisorTest, AJobThatTheExecutorRefusesIsReported) {
+  Attach(kRefuses);
+  Give(kRefuses, 1, 0, 2);
+  worker::v1::Report report = master_.NextReport();
+  while (report.job_faults_size() == 0) report = master_.NextReport();
+  EXPECT_EQ(report.job_faults(0).reason(), "PATH_CHANGED: for a test");
+  EXPECT_TRUE(report.job_faults(0).fatal());
+}
+
+TEST_F(SupervisorTest, AfterALostStreamItSaysWhatItHoldsAndGoesOn) {
+  Attach(kHangs);
+  Give(kHangs, 1, 10, 5);
+  // Its heartbeat shows that the pieces are out.
+  worker::v1::WorkerMessage message;
+  do {
+    message = master_.Next();
+  } while (message.counters().find("pieces") == message.counters().end());
+  master_.HangUp();
+  const worker::v1::Hello again = master_.NextHello();
+  EXPECT_EQ(again.incarnation(), hello_.incarnation());
+  EXPECT_EQ(again.max_epoch(), 1u);
+  uint64_t held = 0;
+  for (const worker::v1::HeldLeaves& leaves : again.held()) held += leaves.leaf_count();
+  EXPECT_EQ(held, 5u);
+  master_.Welcome(2, {kPlain});
+  Give(kPlain, 50, 0, 10);
+  worker::v1::MasterMessage drop;
+  drop.add_drop_jobs(kHangs);
+  master_.Send(drop);
+  EXPECT_EQ(worker_->Children().size(), 1u);
+}
+
+TEST_F(SupervisorTest, AMasterThatComesBackOnItsPortIsFound) {
+  const int port = master_.port();
+  auto second = std::make_unique<ScriptedMaster>();
+  const int other = second->port();
+  second.reset();
+  worker_ = std::make_unique<WorkerProcess>(StrCat("127.0.0.1:", other), directory_);
+  ScriptedMaster late(other);
+  EXPECT_FALSE(late.NextHello().name().empty());
+  EXPECT_NE(port, other);
+}
+
+TEST_F(SupervisorTest, TermReturnsWhatHasNotRunAndLeavesNothingBehind) {
+  Attach(kPlain);
+  Give(kPlain, 1, 0, 100);
+  CollectCommits(100);
+  const std::vector<pid_t> children = worker_->Children();
+  ASSERT_THAT(children, SizeIs(1));
+  worker_->Signal(SIGTERM);
+  const worker::v1::WorkerMessage goodbye =
+      master_.NextWith([](const worker::v1::WorkerMessage& m) { return m.leaving(); });
+  EXPECT_TRUE(goodbye.leaving());
+  EXPECT_EQ(worker_->Wait(), 0);
+  EXPECT_TRUE(WaitUntilGone(children[0]));
+}
+
+TEST_F(SupervisorTest, AKilledWorkerLeavesNoExecutorBehind) {
+  Attach(kHangs);
+  Give(kHangs, 1, 0, 1);
+  std::vector<pid_t> children;
+  while (children.empty()) {
+    master_.Next();
+    children = worker_->Children();
+  }
+  worker_->Signal(SIGKILL);
+  EXPECT_EQ(worker_->Wait(), 128 + SIGKILL);
+  for (const pid_t child : children) EXPECT_TRUE(WaitUntilGone(child));
+}
+
+TEST_F(SupervisorTest, ItsFolderKeepsItsNameAndAdmitsOneWorker) {
+  Attach(kPlain);
+  WorkerProcess intruder(master_.address(), directory_);
+  EXPECT_EQ(intruder.Wait(), 5);
+  worker_->Signal(SIGTERM);
+  EXPECT_EQ(worker_->Wait(), 0);
+  const std::string name = hello_.name();
+  Attach(kPlain);
+  EXPECT_EQ(hello_.name(), name);
+}
+
+TEST_F(SupervisorTest, APulseIsEchoed) {
+  Attach(kPlain);
+  worker::v1::MasterMessage message;
+  message.set_pulse(4711);
+  master_.Send(message);
+  EXPECT_EQ(
+      master_.NextWith([](const worker::v1::WorkerMessage& m) { return m.pulse() != 0; }).pulse(),
+      4711u);
+}
+
+TEST_F(SupervisorTest, WrongFlagsAreRefusedWithTwo) {
+  WorkerProcess wrong(master_.address(), directory_, {"--cores", "9-7"});
+  EXPECT_EQ(wrong.Wait(), 2);
+  WorkerProcess missing(master_.address(), directory_, {"--cores", "4095"});
+  EXPECT_EQ(missing.Wait(), 2);
+}
+
+}  // namespace
+}  // namespace tandem::worker
