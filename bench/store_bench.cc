@@ -138,6 +138,32 @@ void BM_CommitterThroughput(benchmark::State& state) {
 }
 BENCHMARK(BM_CommitterThroughput)->Arg(1)->Arg(16)->Arg(256)->UseRealTime();
 
+// A restarted master's reading of 10,000 commits of `range` records each.
+void BM_Replay(benchmark::State& state) {
+  BenchDirectory directory;
+  SqliteStoreOptions options;
+  options.directory = directory.path();
+  options.vfs = FaultVfs::Name();
+  FaultVfs::Set({FaultVfs::Fault::kNone, FaultVfs::Fault::kSkip});
+  auto store = SqliteStore::Open(options);
+  CHECK_OK(store);
+  const Epoch epoch = *(*store)->RaiseEpoch();
+  AppendBatch batch;
+  batch.records.resize(static_cast<size_t>(state.range(0)), {std::string(40, 'r')});
+  constexpr int kCommits = 10000;
+  for (int i = 0; i < kCommits; ++i) CHECK_OK((*store)->Append(epoch, {&batch, 1}));
+  int64_t records_read = 0;
+  for (auto _ : state) {
+    CHECK_OK((*store)->ReadFrom(1, [&](uint64_t, absl::Span<const std::string_view> records) {
+      records_read += static_cast<int64_t>(records.size());
+      return absl::OkStatus();
+    }));
+  }
+  FaultVfs::Set({});
+  state.SetItemsProcessed(records_read);
+}
+BENCHMARK(BM_Replay)->Arg(1)->Arg(16)->Unit(benchmark::kMillisecond);
+
 // 64 MiB in pieces of `range` bytes, then a sync: bare, and into a segment.
 constexpr size_t kBulkBytes = size_t{64} << 20;
 

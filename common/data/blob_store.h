@@ -17,6 +17,7 @@
 // its bytes are dropped; RESOURCE_EXHAUSTED (QUOTA_EXCEEDED, DISK_FULL); ABORTED for an upload that
 // another one of the same owner and blob has taken over; DATA_LOSS (CHECKSUM_MISMATCH) from Verify.
 //
+// Failpoints: blob.before_publish, blob.after_publish.
 // Thread-safety: BlobStore is safe from any thread. A BlobUpload belongs to one thread.
 // Ownership: the store outlives its uploads and the file system outlives the store. One process a
 // directory.

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "common/base/error.h"
+#include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/data/blob_store.h"
@@ -224,7 +225,9 @@ absl::StatusOr<BlobInfo> BlobUpload::Finish() {
   }
   RETURN_IF_ERROR(upload_->file->Sync());
   const BlobInfo info{found, upload_->bytes};
+  RETURN_IF_ERROR(TANDEM_FAILPOINT("blob.before_publish"));
   RETURN_IF_ERROR(store_->Publish(*upload_, found, upload_->bytes));
+  RETURN_IF_ERROR(TANDEM_FAILPOINT("blob.after_publish"));
   upload_->file.reset();
   upload_->done = true;
   return info;

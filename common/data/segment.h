@@ -36,7 +36,6 @@ struct SegmentStore::Segment {
 
   // Guarded by the store's mutex.
   std::shared_ptr<File> file;
-  bool full = false;       // No appender will take it again.
   bool recovered = false;  // Was there at Open.
   std::optional<std::list<SegmentHandle>::iterator> open;
 };

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/base/error.h"
+#include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/data/segment.h"
@@ -99,7 +100,7 @@ absl::Status SegmentStore::Recover() {
     }
     segment->written = segment->synced = info.size;
     segment->name_synced = true;
-    segment->full = segment->recovered = true;
+    segment->recovered = true;
     total_bytes_ += info.size;
     last_id_ = std::max(last_id_, segment->id);
     segments_.emplace(segment->id, std::move(segment));
@@ -154,22 +155,19 @@ absl::StatusOr<SegmentStore::SegmentHandle> SegmentStore::TakeSegment(std::strin
 
 // Where an appender leaves its segment: for the next one while there is room, closed up when full.
 void SegmentStore::GiveBack(SegmentHandle segment) {
-  const bool usable = !segment->failed && !segment->deleted;
-  if (usable && segment->written < limits_.segment_bytes_max) {
-    absl::MutexLock lock(&mu_);
-    idle_[segment->owner].push_back(std::move(segment));
-    return;
-  }
-  if (usable && segment->reserved > segment->written) {
+  const bool roomy = !segment->failed && segment->written < limits_.segment_bytes_max;
+  if (!roomy && segment->reserved > segment->written) {
     // What was reserved beyond the end is given back; not being able to costs only room.
     segment->file->Truncate(segment->written).IgnoreError();
   }
   absl::MutexLock lock(&mu_);
-  segment->full = true;
-  if (!segment->deleted) {
-    segment->open = open_.insert(open_.end(), segment);
-    CloseSurplusFiles();
+  if (segment->deleted) return;
+  if (roomy) {
+    idle_[segment->owner].push_back(std::move(segment));
+    return;
   }
+  segment->open = open_.insert(open_.end(), segment);
+  CloseSurplusFiles();
 }
 
 // Segments that are not synced yet stay open, so that an error in writing them out is not missed.
@@ -235,7 +233,8 @@ absl::Status SegmentStore::Sync(absl::Span<const SegmentId> segments) {
 absl::Status SegmentStore::SyncOne(const SegmentHandle& segment) {
   ASSIGN_OR_RETURN(const std::shared_ptr<File> file, FileOf(segment));
   const uint64_t written = segment->written;
-  absl::Status status = file->Sync();
+  absl::Status status = TANDEM_FAILPOINT("segment.before_sync");
+  if (status.ok()) status = file->Sync();
   if (status.ok() && !segment->name_synced) {
     status = file_system_->SyncDirectory(directory_);
     if (status.ok()) segment->name_synced = true;
@@ -247,6 +246,7 @@ absl::Status SegmentStore::SyncOne(const SegmentHandle& segment) {
         absl::StatusCode::kInternal, reason::kStoreFailed,
         StrCat("segment ", segment->id, " could not be made durable: ", ToStd(status.message())));
   }
+  RETURN_IF_ERROR(TANDEM_FAILPOINT("segment.after_sync"));
   uint64_t before = segment->synced;
   while (before < written && !segment->synced.compare_exchange_weak(before, written)) {
   }

@@ -16,6 +16,7 @@
 // (CHECKSUM_MISMATCH). INTERNAL (STORE_FAILED) when the disk failed; after a failed sync the
 // segment is given up: each later sync of it fails too, and it takes no more appends.
 //
+// Failpoints: segment.before_sync, segment.after_sync.
 // Thread-safety: SegmentStore is safe from any thread. A SegmentAppender belongs to one thread.
 // Ownership: the store outlives its appenders and the file system outlives the store.
 #ifndef TANDEM_COMMON_DATA_SEGMENT_STORE_H_

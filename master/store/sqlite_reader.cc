@@ -16,6 +16,10 @@ namespace {
   "job, output, generation, first_task, task_count, skip_tasks, piece_tasks, checksum, segment, " \
   "offset, length, xxh3, bytes"
 
+// How much of the log is read while other queries wait.
+constexpr size_t kCommitsARead = 256;
+constexpr size_t kBytesARead = size_t{1} << 20;
+
 // Errors: DATA_LOSS when the row is not what was written.
 absl::StatusOr<OutputRow> ReadOutput(const SqliteStatement& s) {
   OutputRow row;
@@ -53,9 +57,9 @@ absl::Status SqliteReader::PrepareAll() {
       {&s.select_meta,
        "SELECT epoch, head_seq, head_checksum, base_seq, base_checksum, projected_seq FROM meta"},
       {&s.select_snapshot, "SELECT seq, checksum, bytes FROM snapshot"},
-      {&s.next_commit,
+      {&s.next_commits,
        "SELECT last_seq, batches, epoch, checksum, payload FROM log WHERE last_seq > ? "
-       "ORDER BY last_seq LIMIT 1"},
+       "ORDER BY last_seq"},
       {&s.commit_before,
        "SELECT last_seq, checksum FROM log WHERE last_seq < ? ORDER BY last_seq DESC LIMIT 1"},
       {&s.is_forgotten, "SELECT 1 FROM forgotten WHERE job = ?"},
@@ -114,29 +118,36 @@ absl::StatusOr<SqliteReader::Link> SqliteReader::LinkBefore(uint64_t seq) {
   return Link{s.Number(0), s.Number(1)};
 }
 
-absl::StatusOr<bool> SqliteReader::NextCommit(const Link& previous, CommitHeader* header,
-                                              std::string* payload) {
+absl::StatusOr<std::vector<SqliteReader::Commit>> SqliteReader::NextCommits(const Link& previous) {
   absl::MutexLock lock(&mu_);
-  SqliteStatement& s = statements_.next_commit;
+  SqliteStatement& s = statements_.next_commits;
   ResetOnExit reset(&s);
-  ASSIGN_OR_RETURN(const bool found, s.Bind(1, previous.seq).Step());
-  if (!found) return false;
-  *header = {s.Number(0), s.Number(1), Epoch(s.Number(2)), s.Number(3)};
-  RETURN_IF_ERROR(CheckLink(previous.seq, previous.checksum, *header, s.Bytes(4)));
-  payload->assign(s.Bytes(4));
-  return true;
+  s.Bind(1, previous.seq);
+  Link link = previous;
+  std::vector<Commit> commits;
+  for (size_t bytes = 0; commits.size() < kCommitsARead && bytes < kBytesARead;) {
+    ASSIGN_OR_RETURN(const bool found, s.Step());
+    if (!found) break;
+    const CommitHeader header{s.Number(0), s.Number(1), Epoch(s.Number(2)), s.Number(3)};
+    const std::string_view payload = s.Bytes(4);
+    RETURN_IF_ERROR(CheckLink(link.seq, link.checksum, header, payload));
+    link = {header.last_seq, header.checksum};
+    bytes += payload.size();
+    commits.push_back({header, std::string(payload)});
+  }
+  return commits;
 }
 
 absl::Status SqliteReader::ReadFrom(uint64_t seq, const Store::Visitor& visit) {
   seq = std::max<uint64_t>(seq, 1);
   ASSIGN_OR_RETURN(Link link, LinkBefore(seq));
-  CommitHeader header;
-  std::string payload;
   while (true) {
-    ASSIGN_OR_RETURN(const bool found, NextCommit(link, &header, &payload));
-    if (!found) return absl::OkStatus();
-    RETURN_IF_ERROR(VisitBatches(header, payload, seq, visit));
-    link = {header.last_seq, header.checksum};
+    ASSIGN_OR_RETURN(const std::vector<Commit> commits, NextCommits(link));
+    if (commits.empty()) return absl::OkStatus();
+    for (const Commit& commit : commits) {
+      RETURN_IF_ERROR(VisitBatches(commit.header, commit.payload, seq, visit));
+    }
+    link = {commits.back().header.last_seq, commits.back().header.checksum};
   }
 }
 
@@ -147,14 +158,12 @@ absl::StatusOr<uint64_t> SqliteReader::CheckLog() {
     ASSIGN_OR_RETURN(meta, ReadMeta());
   }
   Link link{meta.base_seq, meta.base_checksum};
-  CommitHeader header;
-  std::string payload;
-  uint64_t commits = 0;
+  uint64_t count = 0;
   while (link.seq < meta.head_seq) {
-    ASSIGN_OR_RETURN(const bool found, NextCommit(link, &header, &payload));
-    if (!found) break;
-    link = {header.last_seq, header.checksum};
-    ++commits;
+    ASSIGN_OR_RETURN(const std::vector<Commit> commits, NextCommits(link));
+    if (commits.empty()) break;
+    count += commits.size();
+    link = {commits.back().header.last_seq, commits.back().header.checksum};
   }
   if (link.seq != meta.head_seq || link.checksum != meta.head_checksum) {
     return Corrupt(StrCat("the log ends at sequence ", link.seq, ", but commits up to ",
@@ -167,7 +176,7 @@ absl::StatusOr<uint64_t> SqliteReader::CheckLog() {
                           ", but the log goes from ", meta.base_seq + 1, " to ", meta.head_seq,
                           ": they are not of one store"));
   }
-  return commits;
+  return count;
 }
 
 absl::StatusOr<std::optional<Snapshot>> SqliteReader::LoadSnapshot() {

@@ -51,7 +51,7 @@ class SqliteReader {
  private:
   struct Statements {
     SqliteStatement select_meta, select_snapshot;
-    SqliteStatement next_commit, commit_before;
+    SqliteStatement next_commits, commit_before;
     SqliteStatement is_forgotten, next_generation, output_before, outputs_from;
     SqliteStatement failures_from, referenced_segments;
     SqliteStatement find_job, find_spec, find_labels;
@@ -66,14 +66,19 @@ class SqliteReader {
     uint64_t seq = 0;
     uint64_t checksum = 0;
   };
+  struct Commit {
+    CommitHeader header;
+    std::string payload;
+  };
 
   SqliteReader(SqliteDb db, StoreLimits limits) : limits_(limits), db_(std::move(db)) {}
   absl::Status PrepareAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<Meta> ReadMeta() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The last commit that ends before `seq`.
   absl::StatusOr<Link> LinkBefore(uint64_t seq);
-  // The first commit that ends after `previous`, checked against it; false: there is none.
-  absl::StatusOr<bool> NextCommit(const Link& previous, CommitHeader* header, std::string* payload);
+  // The commits that follow `previous`, each checked against the one before: as many as are worth
+  // one hold of the lock, none at the end of the log.
+  absl::StatusOr<std::vector<Commit>> NextCommits(const Link& previous);
   absl::StatusOr<bool> IsForgotten(JobId job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::vector<JobRow>> SelectJobs(const JobFilter& filter, JobId older_than,
                                                  uint32_t rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -83,8 +83,11 @@ absl::Status SqliteWriter::Write(bool synced, const Body& body) {
     if (status.ok()) status = transaction->Commit();
   }
   NoteLogPages();
-  if (!synced) RETURN_IF_ERROR(db_.Execute("PRAGMA synchronous = FULL"));
   if (ReasonOf(status) == reason::kJournalIo) failed_ = status;
+  if (!synced) {
+    const absl::Status restored = db_.Execute("PRAGMA synchronous = FULL");
+    if (!restored.ok()) failed_ = restored;  // No later commit could be promised.
+  }
   return status;
 }
 

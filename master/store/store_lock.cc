@@ -35,7 +35,10 @@ std::string HolderOf(int fd) {
 
 absl::StatusOr<StoreLock> StoreLock::Acquire(const std::string& directory) {
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
+  const bool made = std::filesystem::create_directories(directory, error);
+  if (made && !error) {
+    std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
+  }
   if (error) return Failed("making the directory", directory, error.message());
   const std::string path = directory + "/LOCK";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
