@@ -7,13 +7,23 @@
 
 namespace tandem::worker {
 
-// First one piece for each group, then a second one each: fetching overlaps running.
+// First one piece for each group, then a second one each: fetching overlaps running. Then small
+// ones in turns, as long as a batch has room for them.
 void WorkerCore::Dispatch(MonoTime now, Effects* effects) {
-  for (uint32_t depth = 0; depth < options_.pull.pieces_per_group; ++depth) {
+  bool fed = true;
+  for (uint32_t depth = 0; fed && depth < options_.pull.small_pieces_max; ++depth) {
+    fed = depth + 1 < options_.pull.pieces_per_group;
     for (uint32_t group = 0; group < groups_.size(); ++group) {
-      if (groups_[group].in_flight == depth) Feed(group, now, effects);
+      if (HasRoom(groups_[group], depth)) fed |= Feed(group, now, effects);
     }
   }
+}
+
+// For one piece more than `depth`?
+bool WorkerCore::HasRoom(const CoreGroup& group, uint32_t depth) const {
+  if (group.in_flight > depth) return false;
+  if (group.in_flight < options_.pull.pieces_per_group) return true;
+  return group.unpredicted == 0 && group.predicted < options_.pull.merge_window;
 }
 
 bool WorkerCore::CanFeed(OwnerState* owner, uint32_t group) const {
@@ -48,9 +58,9 @@ OwnerState* WorkerCore::ChooseOwner(uint32_t index, MonoTime now) {
   return chosen;
 }
 
-void WorkerCore::Feed(uint32_t group, MonoTime now, Effects* effects) {
+bool WorkerCore::Feed(uint32_t group, MonoTime now, Effects* effects) {
   OwnerState* owner = ChooseOwner(group, now);
-  if (owner == nullptr) return;
+  if (owner == nullptr) return false;
   ++groups_[group].in_flight;
   ++owner->in_flight;
   if (!owner->merges.empty()) {
@@ -58,6 +68,7 @@ void WorkerCore::Feed(uint32_t group, MonoTime now, Effects* effects) {
   } else {
     PullPiece(owner, group, effects);
   }
+  return true;
 }
 
 void WorkerCore::PullMerge(OwnerState* owner, uint32_t group, Effects* effects) {
@@ -69,6 +80,8 @@ void WorkerCore::PullMerge(OwnerState* owner, uint32_t group, Effects* effects) 
   piece.merge = std::make_unique<MergeWork>(std::move(owner->merges.front()));
   owner->merges.pop_front();
   piece.job = piece.merge->grant.job;
+  piece.predicted = absl::InfiniteDuration();
+  ++groups_[group].unpredicted;
   SetUp(owner, piece.job, effects);
   effects->to_executors.push_back(
       RunMerge{owner->executor, id, group, piece.job, piece.merge->grant.inputs});
@@ -94,7 +107,8 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
   const LeaseRun& front = job.pool.front();
   const double remaining = (static_cast<double>(job.pool.leaves()) + job.share_leaves) *
                            static_cast<double>(job.tree.grain());
-  const uint64_t tasks = PullTasks(options_.pull, Estimate(job), remaining, owner->groups);
+  const PullEstimate estimate = Estimate(job);
+  const uint64_t tasks = PullTasks(options_.pull, estimate, remaining, owner->groups);
   uint64_t leaves = std::clamp<uint64_t>(tasks / job.tree.grain(), 1, job.piece_leaves_max);
   if (front.suspect) {
     leaves = 1;
@@ -108,6 +122,7 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
   piece.group = group;
   piece.job = job.info.job;
   piece.run = job.pool.TakeFront(leaves);
+  Predict(estimate, static_cast<double>(leaves * job.tree.grain()), &piece);
   UpdateRunnable(&job);
   ++job.in_flight;
   job.running_leaves += leaves;
@@ -131,6 +146,17 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
     }
   }
   effects->to_executors.push_back(std::move(run));
+}
+
+void WorkerCore::Predict(const PullEstimate& estimate, double tasks, Piece* piece) {
+  CoreGroup& group = groups_[piece->group];
+  if (estimate.seconds_per_task <= 0) {
+    piece->predicted = absl::InfiniteDuration();
+    ++group.unpredicted;
+    return;
+  }
+  piece->predicted = absl::Seconds(tasks * estimate.seconds_per_task);
+  group.predicted += piece->predicted;
 }
 
 PullEstimate WorkerCore::Estimate(const JobState& job) const {

@@ -10,11 +10,16 @@ void WorkerCore::CheckInvariants() const {
   absl::btree_map<JobId, std::pair<uint32_t, uint64_t>> by_job;
   absl::btree_map<const OwnerState*, uint32_t> by_owner;
   std::vector<uint32_t> by_group(groups_.size());
+  std::vector<uint32_t> unpredicted(groups_.size());
+  std::vector<absl::Duration> predicted(groups_.size());
   for (const auto& [id, piece] : pieces_) {
     CHECK(id <= last_piece_);
     ++by_owner[piece.owner];
     CHECK(piece.group < groups_.size());
     ++by_group[piece.group];
+    const bool any_time = piece.predicted == absl::InfiniteDuration();
+    unpredicted[piece.group] += any_time ? 1 : 0;
+    if (!any_time) predicted[piece.group] += piece.predicted;
     CHECK(groups_[piece.group].holder == piece.owner);
     CHECK(piece.executor == piece.owner->executor);
     CHECK_EQ(piece.merge == nullptr, piece.run.count() > 0);
@@ -26,7 +31,10 @@ void WorkerCore::CheckInvariants() const {
   }
   for (size_t i = 0; i < groups_.size(); ++i) {
     CHECK_EQ(by_group[i], groups_[i].in_flight);
-    CHECK(groups_[i].in_flight <= options_.pull.pieces_per_group);
+    CHECK_EQ(unpredicted[i], groups_[i].unpredicted);
+    CHECK(predicted[i] == groups_[i].predicted);
+    CHECK(groups_[i].in_flight <=
+          std::max(options_.pull.pieces_per_group, options_.pull.small_pieces_max));
   }
   absl::btree_map<const OwnerState*, uint32_t> jobs_of;
   for (const auto& [id, job] : jobs_) {

@@ -13,7 +13,11 @@ namespace tandem::worker {
 
 // How much work a core group pulls at a time (architecture.md §3.4).
 struct PullOptions {
-  uint32_t pieces_per_group = 2;                           // running and queued
+  uint32_t pieces_per_group = 2;  // running and queued, of any size
+  // Beyond those, small ones, which the executor runs in one batch: while all of a group's are
+  // predicted to take less than this together.
+  absl::Duration merge_window = absl::Microseconds(500);
+  uint32_t small_pieces_max = 256;
   absl::Duration probe = absl::Milliseconds(1);            // the first, while nothing is measured
   absl::Duration unproven_max = absl::Milliseconds(20);    // before this job itself was measured
   absl::Duration piece_overhead = absl::Microseconds(20);  // the least fixed cost assumed

@@ -105,6 +105,7 @@ struct Piece {
   LeaseRun run;                      // empty for a merge
   std::vector<LeaseRun> renewed;     // what a Welcome divided `run` into; else empty
   std::unique_ptr<MergeWork> merge;  // null for a piece of leaves
+  absl::Duration predicted;          // infinite while nothing is known
   bool is_void = false;              // its leases are gone: whatever comes of it is dropped
   bool recalled = false;             // if it comes back unstarted it goes to the master
 };
@@ -113,6 +114,8 @@ struct Piece {
 struct CoreGroup {
   OwnerState* holder = nullptr;  // the present one, or the last
   uint32_t in_flight = 0;
+  uint32_t unpredicted = 0;  // of those: how many may take any time
+  absl::Duration predicted;  // of the others, together
   MonoTime held_since;
 };
 

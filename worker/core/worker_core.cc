@@ -222,7 +222,13 @@ bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
   *piece = std::move(found->second);
   pieces_.erase(found);
   --piece->owner->in_flight;
-  --groups_[piece->group].in_flight;
+  CoreGroup& group = groups_[piece->group];
+  --group.in_flight;
+  if (piece->predicted == absl::InfiniteDuration()) {
+    --group.unpredicted;
+  } else {
+    group.predicted -= piece->predicted;
+  }
   if (piece->run.suspect) piece->owner->alone = false;
   if (!piece->is_void && piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);

@@ -14,7 +14,8 @@
 // Thread-safety: one thread.
 // Invariants (checked by CheckInvariants): 1. a job is runnable exactly when its pool is not empty;
 // 2. counts of pieces and leaves equal what is in flight; 3. a group holds at most pieces_per_group
-// pieces, all of one owner; 4. a suspect runs alone in its executor; 5. those of Pool and Outbox.
+// pieces, or more small ones, all of one owner; 4. a suspect runs alone in its executor; 5. those
+// of Pool and Outbox.
 #ifndef TANDEM_WORKER_CORE_WORKER_CORE_H_
 #define TANDEM_WORKER_CORE_WORKER_CORE_H_
 
@@ -113,9 +114,11 @@ class WorkerCore {
   void Dispatch(MonoTime now, Effects* effects);
   OwnerState* ChooseOwner(uint32_t group, MonoTime now);
   bool CanFeed(OwnerState* owner, uint32_t group) const;
-  void Feed(uint32_t group, MonoTime now, Effects* effects);
+  bool HasRoom(const CoreGroup& group, uint32_t depth) const;
+  bool Feed(uint32_t group, MonoTime now, Effects* effects);
   void PullMerge(OwnerState* owner, uint32_t group, Effects* effects);
   void PullPiece(OwnerState* owner, uint32_t group, Effects* effects);
+  void Predict(const PullEstimate& estimate, double tasks, Piece* piece);
   PullEstimate Estimate(const JobState& job) const;
   void SetUp(OwnerState* owner, JobId job, Effects* effects);
   // worker_core.cc: shared steps

@@ -67,7 +67,7 @@ void FakeExecutors::Do(Live* live, const RunPiece& run, std::vector<Event>*) {
   queue.push_back({run, std::nullopt});
   if (!live->set_up.contains(run.job)) Complain("a piece of a job that is not set up");
   if (run.group >= groups_) Complain("a piece for a group that is not there");
-  if (queue.size() > 2) Complain("a group holds more than two pieces");
+  if (queue.size() > pieces_max_) Complain("a group holds too many pieces");
   if (run.leaves.count == 0) Complain("an empty piece");
   if (jobs_->at(run.job).leaf_count < run.leaves.first + run.leaves.count) {
     Complain("a piece beyond the job's end");

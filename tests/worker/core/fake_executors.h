@@ -30,8 +30,9 @@ struct FakeJob {
 
 class FakeExecutors {
  public:
-  FakeExecutors(Rng* rng, const std::map<JobId, FakeJob>* jobs, uint32_t groups)
-      : rng_(rng), jobs_(jobs), groups_(groups) {}
+  // `pieces_max`: in one group at a time.
+  FakeExecutors(Rng* rng, const std::map<JobId, FakeJob>* jobs, uint32_t groups, size_t pieces_max)
+      : rng_(rng), jobs_(jobs), groups_(groups), pieces_max_(pieces_max) {}
 
   // Does what the core says. What answers at once goes to `events`.
   void Apply(const Effects& effects, std::vector<Event>* events);
@@ -77,6 +78,7 @@ class FakeExecutors {
   Rng* const rng_;
   const std::map<JobId, FakeJob>* const jobs_;
   const uint32_t groups_;
+  const size_t pieces_max_;
   std::map<ExecutorId, Live> live_;
   std::map<std::pair<ExecutorId, uint64_t>, std::string> staging_;
   std::vector<RunPiece> pieces_;

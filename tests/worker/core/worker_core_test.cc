@@ -104,6 +104,19 @@ TEST(WorkerCoreTest, AGroupHoldsTwoPiecesAndEachGroupGetsOneFirst) {
   EXPECT_THAT(driver.pieces(), SizeIs(2));
 }
 
+TEST(WorkerCoreTest, ManySmallJobsFillAGroupTogetherSoThatTheyRunInOneBatch) {
+  CoreDriver driver;
+  std::vector<JobDescribed> jobs;
+  for (uint64_t id = 1; id <= 100; ++id) jobs.push_back(ConcatJob(id, 10, /*cost_ns=*/100));
+  driver.Attach(std::move(jobs));
+  std::vector<Event> events;
+  for (uint64_t id = 1; id <= 100; ++id) {
+    events.push_back(Granted{{JobId(id), id * 100, 0, 0, 10, 1, false, {}}});
+  }
+  driver.DoAll(std::move(events));
+  EXPECT_THAT(driver.pieces(), SizeIs(100));  // 100 µs in all
+}
+
 TEST(WorkerCoreTest, FoldedPartialsArePiecesOfOneNode) {
   JobDescribed job = SumJob(1, 1000, /*cost_ns=*/1);
   job.accumulates = false;
@@ -112,7 +125,9 @@ TEST(WorkerCoreTest, FoldedPartialsArePiecesOfOneNode) {
   driver.Give(1, 1, 5, 100);  // one-leaf leases from an odd place
   std::vector<LeafInterval> pieces;
   for (const RunPiece& piece : driver.pieces()) pieces.push_back(piece.leaves);
-  EXPECT_THAT(pieces, ElementsAre(LeafInterval{5, 1}, LeafInterval{6, 2}));
+  EXPECT_THAT(pieces, ElementsAre(LeafInterval{5, 1}, LeafInterval{6, 2}, LeafInterval{8, 8},
+                                  LeafInterval{16, 16}, LeafInterval{32, 32}, LeafInterval{64, 32},
+                                  LeafInterval{96, 8}, LeafInterval{104, 1}));
 }
 
 TEST(WorkerCoreTest, LargeOutputsArePushedThenCommittedThenReleased) {

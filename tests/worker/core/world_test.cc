@@ -30,9 +30,9 @@ class World {
       : rng_(seed),
         faults_(faults),
         groups_(static_cast<uint32_t>(rng_.Between(1, 3))),
-        core_(CoreOptions{}, seed),
+        core_(OptionsOf(seed), seed),
         master_(&rng_, &jobs_),
-        executors_(&rng_, &jobs_, groups_) {
+        executors_(&rng_, &jobs_, groups_, seed % 2 == 0 ? 2 : 256) {
     for (uint64_t id = 1; id <= 6; ++id) AddJob(id);
   }
 
@@ -52,6 +52,13 @@ class World {
   uint64_t trace() const { return trace_; }
 
  private:
+  // Every other world has no room for small pieces beyond two.
+  static CoreOptions OptionsOf(uint64_t seed) {
+    CoreOptions options;
+    if (seed % 2 == 0) options.pull.merge_window = absl::ZeroDuration();
+    return options;
+  }
+
   void AddJob(uint64_t id) {
     FakeJob job;
     job.leaf_count = rng_.Between(1, 400);
