@@ -43,12 +43,12 @@ class ChaosTest(unittest.TestCase):
         kind = self.random.choice(("master", "worker", "executor"))
         if kind == "master":
             cluster.kill_master()
-            time.sleep(self.random.random())
+            time.sleep(self.random.random())  # fault: how long it is away
             cluster.start_master()
         elif kind == "worker":
             name = self.random.choice(sorted(cluster.workers))
             cluster.kill_worker(name)
-            time.sleep(self.random.random())
+            time.sleep(self.random.random())  # fault: how long it is away
             cluster.start_worker(name)
         else:
             for pid in cluster.executors()[:1]:
@@ -75,7 +75,7 @@ class ChaosTest(unittest.TestCase):
                     job = cluster.submit(kernel, *(a.format(seed=seed) for a in args), "--crash-limit", "100")
                     running.append((job, seed, number, output))
                 for _ in range(3):
-                    time.sleep(self.random.random() * 0.7)
+                    time.sleep(self.random.random() * 0.7)  # fault: when
                     print(kills, self.strike(cluster), flush=True)
                     kills += 1
                 for job, seed, number, output in running:

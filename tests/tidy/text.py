@@ -1,7 +1,8 @@
 """How every file looks: size, whitespace, leftovers, machine paths, guards, heads, the licence.
 
 Tests do not sleep. A loop that looks again and again until something holds, with a bound, may pause
-between looks: `poll: what for` on the line or the one above says so.
+between looks: `poll: what for` on the line or the one above says so. `fault: what` marks the random
+moment, or length, of a fault that a test injects.
 """
 
 import re
@@ -49,8 +50,8 @@ def check_words(file):
         if in_tests and file.path.endswith(CXX + (".py",)):
             code = file.code[number - 1] if file.is_cxx else line
             near = file.lines[max(0, number - 2):number]
-            polls = any("poll:" in text for text in near)
-            if (match := SLEEPS.search(code)) and not polls:
+            said = any("poll:" in text or "fault:" in text for text in near)
+            if (match := SLEEPS.search(code)) and not said:
                 yield Finding(file.path, number, "sleep",
                               f"a test waits for what it needs, not for time: {match.group(0)}")
         if in_tests and file.path.endswith(".sh") and SHELL_SLEEP.search(line):

@@ -152,6 +152,7 @@ class Text(unittest.TestCase):
         self.refused("tests/e2e/a.py", "time.sleep(1)\n")
         self.refused("tests/e2e/a.sh", "  sleep 1\n")
         self.allowed("tests/e2e/a.py", "time.sleep(0.01)  # poll: the port file\n")
+        self.allowed("tests/e2e/a.py", "time.sleep(r.random())  # fault: when\n")
         self.allowed("tests/e2e/a_test.cc", "// never sleep_for(1s)\n")
         self.allowed("worker/server/a.cc", "absl::SleepFor(backoff);\n")
 
