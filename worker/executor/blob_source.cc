@@ -21,9 +21,13 @@ bool BlobSource::Resident(uint64_t offset, uint64_t length) const {
 // Maps the master's file if it is on this host; anything amiss with that only costs the short cut.
 bool BlobSource::MapLocal() {
   if (!access_.local) return false;
-  const absl::StatusOr<std::string> path = access_.remote->LocateBlob(blob_);
-  if (!path.ok() || path->empty()) return false;
-  const UniqueFd fd(open(path->c_str(), O_RDONLY | O_CLOEXEC));
+  std::string path;
+  const absl::Status located = RetryUnavailable(access_.abandoned, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(path, access_.remote->LocateBlob(blob_));
+    return absl::OkStatus();
+  });
+  if (!located.ok() || path.empty()) return false;
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info;
   if (!fd.ok() || fstat(fd.get(), &info) != 0 ||
       static_cast<uint64_t>(info.st_size) != blob_.size) {

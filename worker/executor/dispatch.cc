@@ -13,6 +13,8 @@ namespace {
 
 // A lane runs one batch and has another behind it.
 constexpr uint32_t kBatchesALane = 2;
+// Pieces that gather in larger partials never run on the loop.
+constexpr uint64_t kPartialHereBytes = 16 << 10;
 
 }  // namespace
 
@@ -91,7 +93,9 @@ void Executor::SubmitRun(uint32_t lane, std::unique_ptr<Run> run) {
     piece->state = Piece::State::kRunning;
     before |= piece->needs_before();
     after |= piece->needs_after();
-    known &= piece->job()->cost.measured() && !piece->suspect();
+    // The loop's own partial would cost more than a change of threads.
+    known &= piece->job()->cost.measured() && !piece->suspect() &&
+             piece->job()->partial_bytes() <= kPartialHereBytes;
     run->batch.parts.push_back(piece->Part());
     pieces.push_back(piece);
   }

@@ -90,7 +90,15 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
   ASSIGN_OR_RETURN(job->bound_,
                    ValidateAndBind(std::move(description.spec), description.kernel, kEverything));
   const BoundJob& bound = job->bound_;
-  for (const BoundOutput& output : bound.outputs) job->reduces_ |= output.reduced();
+  for (const BoundOutput& output : bound.outputs) {
+    job->reduces_ |= output.reduced();
+    if (output.kind != BoundOutput::Kind::kMerge) continue;
+    return Error(
+        absl::StatusCode::kUnimplemented, reason::kNotYetHonoured,
+        StrCat("output ", output.name,
+               " merges by the kernel's own merge, which an "
+               "executor of this version does not do; use a reduction by sum, min or max"));
+  }
   job->ordered_ = job->reduces_ && bound.kernel.whole_leaf;
   job->accumulates_ =
       !job->ordered_ && std::all_of(bound.outputs.begin(), bound.outputs.end(),
@@ -105,6 +113,10 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
     return Error(absl::StatusCode::kFailedPrecondition, reason::kKernelChanged,
                  StrCat("kernel ", bound.kernel_identity,
                         " is described otherwise by the master than by this worker's library"));
+  }
+  if (job->reduces_) {
+    const int64_t bytes = job->kernel_->partial_bytes(job->args_.bare(), 0);
+    job->partial_bytes_ = static_cast<uint64_t>(std::max<int64_t>(bytes, 0));
   }
   job->remote_ = resources.sources(setup->master_data_address());
   RETURN_IF_ERROR(job->MakeReaders(resources));

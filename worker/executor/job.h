@@ -67,6 +67,8 @@ class Job {
   bool ordered() const { return ordered_; }
   // All outputs are exact reductions: pieces gather in one accumulator.
   bool accumulates() const { return accumulates_; }
+  // Of one partial; 0 without reductions.
+  uint64_t partial_bytes() const { return partial_bytes_; }
   bool may_fail() const { return kernel_->fault_count > 1 || bound_.kernel.host_stages; }
 
   TaskCost cost;
@@ -84,6 +86,7 @@ class Job {
   ArgsTemplate args_;
   std::shared_ptr<OperandSource> remote_;
   std::vector<std::unique_ptr<OperandReader>> readers_;
+  uint64_t partial_bytes_ = 0;
   bool reduces_ = false;
   bool ordered_ = false;
   bool accumulates_ = false;

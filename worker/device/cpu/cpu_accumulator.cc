@@ -1,5 +1,6 @@
 #include "worker/device/cpu/cpu_accumulator.h"
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -41,24 +42,33 @@ void* CpuAccumulator::ForSlot(uint32_t slot) {
   return mine.partial.data();
 }
 
-absl::Status CpuAccumulator::MergeInto(void* into) {
-  int64_t tasks = 0;
-  bool first = true;
+absl::Status CpuAccumulator::MergeInto(HostCrew& crew, void* into) {
+  std::vector<Slot*> used;
   for (Slot& slot : slots_) {
-    if (!slot.used) continue;
-    if (first) {
-      std::memcpy(into, slot.partial.data(), static_cast<size_t>(partial_bytes_));
-    } else if (const int32_t code =
-                   kernel_->merge(args_.data(), into, tasks, slot.partial.data(), slot.tasks);
-               code != 0) {
-      return Error(absl::StatusCode::kInternal, reason::kDeviceFault,
-                   StrCat("the merge of kernel ", kernel_->name, " failed with code ", code));
-    }
-    first = false;
-    tasks += slot.tasks;
+    if (slot.used) used.push_back(&slot);
   }
-  if (first) kernel_->partial_init(args_.data(), into);
-  return absl::OkStatus();
+  if (used.empty()) {
+    kernel_->partial_init(args_.data(), into);
+    return absl::OkStatus();
+  }
+  std::atomic<int32_t> code = 0;
+  for (size_t step = 1; step < used.size(); step *= 2) {
+    const auto pairs = static_cast<int64_t>((used.size() - step + 2 * step - 1) / (2 * step));
+    crew.ParallelFor(pairs, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Slot* left = used[static_cast<size_t>(i) * 2 * step];
+        const Slot* right = used[static_cast<size_t>(i) * 2 * step + step];
+        const int32_t result = kernel_->merge(args_.data(), left->partial.data(), left->tasks,
+                                              right->partial.data(), right->tasks);
+        left->tasks += right->tasks;
+        if (result != 0) code = result;
+      }
+    });
+  }
+  std::memcpy(into, used.front()->partial.data(), static_cast<size_t>(partial_bytes_));
+  if (code == 0) return absl::OkStatus();
+  return Error(absl::StatusCode::kInternal, reason::kDeviceFault,
+               StrCat("the merge of kernel ", kernel_->name, " failed with code ", code.load()));
 }
 
 uint64_t CpuAccumulator::bytes_held() const {

@@ -25,8 +25,8 @@ class CpuAccumulator final : public Accumulator {
   // Counts tasks into what the slot's partial holds (own merges are told how many).
   void Count(uint32_t slot, int64_t tasks) { slots_[slot].tasks += tasks; }
 
-  // `into` becomes the merge of all slots, or the identity.
-  absl::Status MergeInto(void* into);
+  // `into` becomes the merge of all slots, or the identity. Pairs merge side by side.
+  absl::Status MergeInto(HostCrew& crew, void* into);
   // Bytes that MergeInto has to read.
   uint64_t bytes_held() const;
 

@@ -99,13 +99,14 @@ std::unique_ptr<Accumulator> CpuDevice::NewAccumulator(const TandemKernelV1* ker
 void CpuDevice::Collect(uint32_t lane, Accumulator* accumulator, void* into,
                         std::function<void(absl::Status, int64_t)> done) {
   auto* mine = static_cast<CpuAccumulator*>(accumulator);
-  auto merge = [mine, into, done = std::move(done)] {
+  auto merge = [mine, into, done = std::move(done)](HostCrew* crew) {
     const int64_t start = NowNanos();
-    absl::Status status = mine->MergeInto(into);
+    absl::Status status = mine->MergeInto(*crew, into);
     done(std::move(status), NowNanos() - start);
   };
-  if (mine->bytes_held() <= kCollectHereBytes) return merge();
-  lanes_[lane]->Run(std::move(merge));
+  if (mine->bytes_held() <= kCollectHereBytes) return merge(here_.get());
+  Lane* target = lanes_[lane].get();
+  target->Run([merge = std::move(merge), target] { merge(target); });
 }
 
 }  // namespace tandem::worker
