@@ -228,10 +228,12 @@ void Executor::Forget(uint64_t id) {
     piece->cancelled = true;
     if (piece->state == Piece::State::kReady) ready.push_back(piece.get());
   }
+  ++job->pieces;  // the job outlives the last of them
   for (Piece* piece : ready) {
     std::erase(lanes_[piece->lane()].ready, piece);
     ErasePiece(piece);
   }
+  --job->pieces;
   ReleaseJob(job);
 }
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -200,6 +201,7 @@ TEST_F(CpuDeviceTest, BatchesOfOneLaneRunInOrderAndLanesSideBySide) {
   absl::Mutex mu;
   std::vector<int> order;
   absl::Notification other_lane_ran, all_done;
+  std::atomic<int> done = 0;
   std::vector<std::unique_ptr<Batch>> batches;
   for (int i = 0; i < 5; ++i) {
     auto batch = std::make_unique<Batch>();
@@ -212,12 +214,14 @@ TEST_F(CpuDeviceTest, BatchesOfOneLaneRunInOrderAndLanesSideBySide) {
     batch->before = [&, i](HostCrew&) {
       // The first batch of lane 0 ends only when lane 1 has run: so they overlap.
       if (i == 0) other_lane_ran.WaitForNotification();
+      {
+        absl::MutexLock lock(&mu);
+        order.push_back(i);
+      }
       if (i == 4) other_lane_ran.Notify();
-      absl::MutexLock lock(&mu);
-      order.push_back(i);
     };
-    batch->done = [&, i](Batch*) {
-      if (i == 3) all_done.Notify();
+    batch->done = [&](Batch*) {
+      if (++done == 5) all_done.Notify();
     };
     device_->Submit(i == 4 ? 1 : 0, batch.get());
     batches.push_back(std::move(batch));

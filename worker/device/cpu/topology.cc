@@ -224,7 +224,8 @@ uint64_t CgroupMemoryLimit(const std::string& root, const std::string& self) {
 
 MachineInfo ReadMachineInfo() {
   MachineInfo info;
-  for (std::string_view line : Split(ReadText("/proc/cpuinfo"), '\n')) {
+  const std::string cpuinfo = ReadText("/proc/cpuinfo");
+  for (std::string_view line : Split(cpuinfo, '\n')) {
     const size_t colon = line.find(':');
     if (line.substr(0, 10) == "model name" && colon != std::string_view::npos) {
       info.cpu_model = std::string(Trim(line.substr(colon + 1)));
