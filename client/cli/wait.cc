@@ -17,6 +17,8 @@ constexpr uint64_t kFailuresShown = 5;
 absl::StatusOr<client::JobInfo> WaitWithProgress(client::Client* client, JobId job, bool quiet) {
   Progress progress(stderr, quiet ? Progress::Style::kNone : Progress::StyleFor(stderr),
                     StrCat("job ", job.value()), "tasks", Clock::Real());
+  // A signal must not wait for the job's next change.
+  const OnInterrupt on_interrupt([client] { client->StopWaiting(); });
   return client->Wait(job, [&](const client::JobInfo& info) {
     const std::string note = info.wait_reason.empty() ? "" : "waits: " + info.wait_reason;
     progress.Update(info.tasks_done, info.task_count, note);

@@ -29,7 +29,7 @@ absl::Status PathError(const std::string& path, int error) {
 }
 
 absl::StatusOr<UniqueFd> OpenForReading(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!fd.ok()) return PathError(path, errno);
   return fd;
 }

@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "client/lib/convert.h"
 #include "client/lib/read_items.h"
@@ -112,6 +114,26 @@ class Client::Impl {
   }
 
   absl::Duration watch_patience() const { return options_.watch_patience; }
+
+  // The watch that Wait reads, so that StopWaiting can end it.
+  bool BeginWatch(grpc::ClientContext* context) {
+    absl::MutexLock lock(&mu_);
+    watch_ = stopped_ ? nullptr : context;
+    return !stopped_;
+  }
+  void EndWatch() {
+    absl::MutexLock lock(&mu_);
+    watch_ = nullptr;
+  }
+  bool stopped() {
+    absl::MutexLock lock(&mu_);
+    return stopped_;
+  }
+  void StopWaiting() {
+    absl::MutexLock lock(&mu_);
+    stopped_ = true;
+    if (watch_ != nullptr) watch_->TryCancel();
+  }
   void Prepare(grpc::ClientContext* context) const { rpc::SetOwner(context, options_.owner); }
 
   absl::StatusOr<uint64_t> UploadOne(const client::Upload& upload, uint64_t from,
@@ -120,6 +142,9 @@ class Client::Impl {
  private:
   const Options options_;
   const std::shared_ptr<grpc::Channel> control_, bulk_;
+  absl::Mutex mu_;
+  grpc::ClientContext* watch_ ABSL_GUARDED_BY(mu_) = nullptr;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 
  public:
   const std::unique_ptr<v1::Jobs::Stub> jobs;
@@ -330,6 +355,8 @@ absl::StatusOr<std::vector<TaskFailure>> Client::Failures(JobId job, uint64_t li
   return failures;
 }
 
+void Client::StopWaiting() { impl_->StopWaiting(); }
+
 absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const JobInfo&)> on_change) {
   JobInfo last;
   for (;;) {
@@ -339,6 +366,7 @@ absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const Job
     const absl::Status status =
         impl_->Retry(impl_->watch_patience(), [&](grpc::ClientContext* context) {
           context->set_deadline(std::chrono::system_clock::time_point::max());
+          if (!impl_->BeginWatch(context)) return grpc::Status::OK;
           v1::WatchJobRequest request;
           request.set_id(job.value());
           request.set_after_sequence(last.sequence);
@@ -361,7 +389,7 @@ absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const Job
           return any ? grpc::Status::OK : ended;
         });
     RETURN_IF_ERROR(unreadable);
-    if (stopped || HasEnded(last.state)) return last;
+    if (stopped || HasEnded(last.state) || impl_->stopped()) return last;
     if (status.code() == absl::StatusCode::kAborted) continue;
     RETURN_IF_ERROR(status);
   }

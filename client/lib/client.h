@@ -167,6 +167,9 @@ class Client {
   // back after a broken connection. Returns the last state.
   absl::StatusOr<JobInfo> Wait(JobId job, absl::FunctionRef<bool(const JobInfo&)> on_change);
 
+  // From any thread: Wait, now running or called later, returns what it last saw.
+  void StopWaiting();
+
   // A dense output's bytes in row-major order: of the tasks selected, along the leading axis, or
   // all.
   absl::Status ReadOutput(JobId job, const std::string& output, const TaskSelection& selection,

@@ -2,6 +2,7 @@
 """The command: output formats, exit codes, and errors that say what to do."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -107,6 +108,20 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(out.count('"kind": "job"'), 2)
         last = json.loads(self.cluster.tandem("job", "show", "last", "-o", "json")[0])
         self.assertEqual(last["id"], jobs[2])
+
+    def test_ctrl_c_detaches_at_once_and_says_how_to_come_back(self):
+        run = self.cluster.start_command("run", "spin", "work=constant(4294967295)", "n=4", "--grain", "4")
+        self.assertIn("submitted", run.stderr.readline())
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=30)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertIn("tandem job wait", err)
+        self.cluster.tandem("job", "cancel", "last")
+
+    def test_what_is_no_regular_file_is_refused(self):
+        fifo = self.cluster.path("fifo")
+        os.mkfifo(fifo)
+        self.refused(2, "PATH_UNREADABLE", "no regular file", "run", "histogram", f"value=@{fifo}")
 
     def test_up_runs_a_cluster_and_leaves_nothing_behind(self):
         ready = self.cluster.path("up.ready")

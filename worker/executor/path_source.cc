@@ -48,7 +48,7 @@ absl::Status PathSource::CheckIdentity(int fd) const {
 absl::StatusOr<int> PathSource::Open() {
   absl::MutexLock lock(&mu_);
   if (!fd_.ok()) {
-    fd_ = UniqueFd(open(locator_.path.c_str(), O_RDONLY | O_CLOEXEC));
+    fd_ = UniqueFd(open(locator_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!fd_.ok()) {
       return Error(absl::StatusCode::kNotFound, reason::kPathUnreadable,
                    StrCat("cannot open ", locator_.path, ": ", strerror(errno),
