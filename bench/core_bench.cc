@@ -37,6 +37,7 @@ struct Bench {
     builder.max_lease_leaves = 1;
     core.Step(SubmitJob{2, builder.Build(), "", 1, absl::UnixEpoch()}, now, &effects);
     job = *effects.replies.at(0).result;
+    core.Step(JobDurable{job}, now, &effects);
   }
 };
 

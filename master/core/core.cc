@@ -12,6 +12,7 @@ namespace {
 struct Dispatch {
   Turn& turn;
   void operator()(const SubmitJob& e) { OnSubmit(turn, e); }
+  void operator()(const JobDurable& e) { OnDurable(turn, e); }
   void operator()(const CancelJob& e) { OnCancel(turn, e); }
   void operator()(const DeleteJob& e) { OnDelete(turn, e); }
   void operator()(const WorkerAttach& e) { OnAttach(turn, e); }
@@ -65,6 +66,7 @@ void MasterCore::Recovered(Epoch epoch, MonoTime now) {
   for (auto& [id, job] : state_.jobs) {
     if (job->ended()) continue;
     job->recovered = true;
+    job->durable = true;
     job->accepted_at = now;
     RebuildFree(*job);
     if (!job->done.empty()) Move(&job->phase, Running{});

@@ -2,8 +2,9 @@
 //
 //   MasterCore core(options);
 //   core.Step(WorkerReported{worker, report}, now, &effects);
-//   // shell: append effects.records as one commit; send `describes`, `to_workers` and `drains` at
-//   //        once, and `drops`, `acks`, `replies` and `statuses` when that commit is durable.
+//   // shell: append effects.records as one commit; send `describes`, `to_workers`, `drains` and
+//   //        `ends` at once; when that commit is durable, send `drops`, `acks`, `replies` and
+//   //        `statuses`, and Step(JobDurable) for each JobAccepted in it.
 //
 // The shell may Step several events into one Effects and then act on it once; order inside each
 // vector is order of emission. What waits for durability waits for every record emitted before it,
@@ -47,6 +48,13 @@ struct SubmitJob {
   std::string request_id;
   uint64_t request_hash = 0;
   absl::Time submitted;  // wall time, for people
+};
+
+// The commit with the job's JobAccepted record is durable. Only now do workers hear of the job:
+// were that record lost in a crash, its number would be given to another job, and a worker that
+// held leaves of the first would bring its results to the second.
+struct JobDurable {
+  JobId job;
 };
 
 struct CancelJob {
@@ -106,8 +114,8 @@ struct DrainWorker {
 struct Tick {};  // the deadline has come
 
 using Event =
-    std::variant<SubmitJob, CancelJob, DeleteJob, WorkerAttach, WorkerDetached, WorkerLeft,
-                 WorkerReported, WorkerPulsed, WorkerAnnounced, DrainWorker, Tick>;
+    std::variant<SubmitJob, JobDurable, CancelJob, DeleteJob, WorkerAttach, WorkerDetached,
+                 WorkerLeft, WorkerReported, WorkerPulsed, WorkerAnnounced, DrainWorker, Tick>;
 
 // ---- effects ----
 

@@ -73,8 +73,8 @@ void MasterCore::CheckInvariants() const {
       CHECK(run.first_n < state_.next_n);
     }
     for (const auto& [n, merge] : job->merges) ++merges[merge.worker];
-    const bool ready =
-        !job->ended() && job->anything_free() && !(job->recovered && state_.recovering());
+    const bool ready = !job->ended() && job->durable && job->anything_free() &&
+                       !(job->recovered && state_.recovering());
     CHECK_EQ(job->ready, ready);
     if (job->ready) CHECK_EQ(state_.classes[job->job_class].ready.at(job->rank), job.get());
     CHECK_EQ(state_.tails.contains(id),

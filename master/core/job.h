@@ -62,6 +62,7 @@ struct Job {
   std::map<uint64_t, MergeLease> merges;  // By lease number.
   uint32_t merge_failures = 0;
   absl::btree_set<WorkerId> workers;  // That it has been described to.
+  bool durable = false;               // Its acceptance is; until then no worker hears of it.
   bool recovered = false;             // From before the last restart.
   bool failing = false;               // Too many task failures: ends in this Step.
   JobRank rank;                       // As it stands in its class; only meaningful while `ready`.

@@ -50,11 +50,19 @@ void OnSubmit(Turn& turn, const SubmitJob& event) {
   Job& job = *state.FindJob(id);
   job.free.Add(job.tree().leaves());
   job.accepted_at = turn.now;
-  RefreshReady(state, job);
   turn.MarkDirty(job);
-  turn.schedule_all = true;
   turn.Answer(event.token, id);
   if (job.tree().empty()) AfterProgress(turn, job);
+}
+
+void OnDurable(Turn& turn, const JobDurable& event) {
+  Job* job = turn.state.FindJob(event.job);
+  if (job == nullptr) return;
+  job->durable = true;
+  if (job->ended()) return;
+  RefreshReady(turn.state, *job);
+  turn.MarkDirty(*job);
+  turn.schedule_all = true;
 }
 
 void OnCancel(Turn& turn, const CancelJob& event) {

@@ -47,6 +47,7 @@ struct Turn {
 
 // ---- one handler an event ----
 void OnSubmit(Turn& turn, const SubmitJob& event);
+void OnDurable(Turn& turn, const JobDurable& event);
 void OnCancel(Turn& turn, const CancelJob& event);
 void OnDelete(Turn& turn, const DeleteJob& event);
 void OnAttach(Turn& turn, const WorkerAttach& event);

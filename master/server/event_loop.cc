@@ -234,9 +234,12 @@ void EventLoop::Act() {
                   .acks = std::move(effects_.acks),
                   .replies = std::move(effects_.replies),
                   .statuses = std::move(effects_.statuses),
+                  .accepted = {},
                   .deleted = {}};
   for (const Record& record : effects_.records) {
-    if (const auto* deleted = std::get_if<JobDeleted>(&record)) {
+    if (const auto* accepted = std::get_if<JobAccepted>(&record)) {
+      waiting.accepted.push_back(accepted->job);
+    } else if (const auto* deleted = std::get_if<JobDeleted>(&record)) {
       waiting.deleted.push_back(deleted->job);
     }
   }
@@ -244,7 +247,8 @@ void EventLoop::Act() {
   effects_ = Effects();
   effects_.next_deadline = deadline;
   const bool nothing = waiting.drops.empty() && waiting.acks.empty() && waiting.replies.empty() &&
-                       waiting.statuses.empty() && waiting.deleted.empty();
+                       waiting.statuses.empty() && waiting.accepted.empty() &&
+                       waiting.deleted.empty();
   if (failed_) return;
   if (!nothing && waiting.seq > durable_seq_) {
     waiting_.push_back(std::move(waiting));
@@ -304,6 +308,7 @@ void EventLoop::Release(Waiting waiting) {
   if (!rows.empty()) committer_->Project(waiting.seq, std::move(rows));
   hub_.SendDurable(waiting.drops, waiting.acks);
   for (const Reply& reply : waiting.replies) Answer(reply);
+  for (const JobId job : waiting.accepted) Step(JobDurable{job});
 }
 
 void EventLoop::Answer(const Reply& reply) {

@@ -134,6 +134,7 @@ class EventLoop final : public WorkerInbox {
     std::vector<AckReport> acks;
     std::vector<Reply> replies;
     std::vector<JobStatus> statuses;
+    std::vector<JobId> accepted;
     std::vector<JobId> deleted;
   };
 

@@ -69,10 +69,12 @@ void Auditor::CheckMapBytes(const JobAudit& job, const master::LeavesDone& r) {
   const std::string bytes = BytesOf(r.outputs);
   const LeafInterval covered = r.covered.front();
   const uint64_t base = covered.first * tree.grain();
+  const uint64_t tasks_covered =
+      tree.Tasks(LeafRange{covered.first, covered.first + covered.count}).size();
   world_->Expect(
-      bytes.size() ==
-          kValueBytes * tree.Tasks(LeafRange{covered.first, covered.first + covered.count}).size(),
-      "an output has not the bytes of what it covers");
+      bytes.size() == kValueBytes * tasks_covered,
+      StrCat("job ", r.job, ": an output of ", r.outputs->size(), " pieces has ", bytes.size(),
+             " bytes for ", tasks_covered, " tasks from leaf ", covered.first, " on"));
   for (const LeafInterval& leaves : r.leaves) {
     const TaskRange tasks = tree.Tasks(LeafRange{leaves.first, leaves.first + leaves.count});
     for (uint64_t task = tasks.begin; task < tasks.end; ++task) {

@@ -112,10 +112,12 @@ void SimMaster::SetTimer(MonoTime at) {
 }
 
 void SimMaster::Act(master::Effects effects) {
+  std::vector<JobId> accepted_jobs;
   if (!effects.records.empty()) {
     for (const master::Record& record : effects.records) {
       if (const auto* accepted = std::get_if<master::JobAccepted>(&record)) {
         bounds_[accepted->job] = accepted->bound;
+        accepted_jobs.push_back(accepted->job);
       }
     }
     unsynced_.push_back(std::move(effects.records));
@@ -136,8 +138,9 @@ void SimMaster::Act(master::Effects effects) {
   for (const master::SetDrain& d : effects.drains) {
     SendTo(d.worker, [drain = d.drain](SimWorker* w) { w->OnEvent(worker::DrainSaid{drain}); });
   }
-  waiting_.push_back({rows_made_, std::move(effects.drops), std::move(effects.acks),
-                      std::move(effects.replies), std::move(effects.statuses)});
+  waiting_.push_back({rows_made_, std::move(accepted_jobs), std::move(effects.drops),
+                      std::move(effects.acks), std::move(effects.replies),
+                      std::move(effects.statuses)});
   Release();
   Sync();
   SetTimer(effects.next_deadline);
@@ -250,6 +253,7 @@ void SimMaster::Release() {
 }
 
 void SimMaster::ReleaseOne(const Waiting& waiting) {
+  for (JobId job : waiting.accepted) Post(master::JobDurable{job});
   for (const master::JobStatus& status : waiting.statuses) {
     auditor_->OnStatus(status);
     if (status.state >= master::JobState::kSucceeded) {

@@ -60,6 +60,7 @@ class SimMaster {
   // Effects that wait for a commit.
   struct Waiting {
     uint64_t row = 0;
+    std::vector<JobId> accepted;
     std::vector<master::DropJob> drops;
     std::vector<master::AckReport> acks;
     std::vector<master::Reply> replies;

@@ -33,6 +33,7 @@ class GoldenTest : public testing::Test {
 TEST_F(GoldenTest, AMapOfThreeTasks) {
   Say("attach", h_.Step(AttachOf("w")));
   Say("submit", h_.Step(SubmitOf({.tasks = 3, .max_lease_leaves = 1})));
+  Say("its acceptance is durable", h_.Step(JobDurable{JobId(1)}));
   Say("commit leaf 0", h_.CommitRun(WorkerId(1), JobId(1), {1, {0, 1}}));
   Say("commit leaf 1", h_.CommitRun(WorkerId(1), JobId(1), {2, {1, 1}}));
   Say("commit leaf 1 again", h_.CommitRun(WorkerId(1), JobId(1), {2, {1, 1}}));
@@ -44,10 +45,11 @@ TEST_F(GoldenTest, AMapOfThreeTasks) {
   -> 1 Welcome epoch 1
 submit
   log JobAccepted job 1
+  durable reply job 1
+its acceptance is durable
   -> 1 Describe job 1
   -> 1 Grant job 1 n 1 leaf 0 level 0 x2 attempt 1
   -> 1 Outlook job 1 1
-  durable reply job 1
 commit leaf 0
   log LeavesDone job 1 [0,1)
   -> 1 Grant job 1 n 3 leaf 2 level 0 x1 attempt 1
@@ -69,6 +71,7 @@ commit leaf 2
 TEST_F(GoldenTest, ACrashALostWorkerAndARestart) {
   Say("attach", h_.Step(AttachOf("w")));
   Say("submit", h_.Step(SubmitOf({.tasks = 2, .crash_limit = 2, .max_lease_leaves = 1})));
+  Say("its acceptance is durable", h_.Step(JobDurable{JobId(1)}));
   Say("leaf 0 crashes", h_.Crash(WorkerId(1), JobId(1), {1, {0, 1}}));
   Say("the stream breaks", h_.Step(WorkerDetached{WorkerId(1), /*stream=*/1}));
   Say("a second later", h_.Advance(absl::Seconds(1)));
@@ -83,10 +86,11 @@ TEST_F(GoldenTest, ACrashALostWorkerAndARestart) {
   -> 1 Welcome epoch 1
 submit
   log JobAccepted job 1
+  durable reply job 1
+its acceptance is durable
   -> 1 Describe job 1
   -> 1 Grant job 1 n 1 leaf 0 level 0 x2 attempt 1
   -> 1 Outlook job 1 0
-  durable reply job 1
 leaf 0 crashes
   log LeavesRetried job 1 [0,1) attempt 2 task 0 strikes 1 suspect
   -> 1 Grant job 1 n 3 leaf 0 level 0 x1 attempt 2 suspect
@@ -114,6 +118,7 @@ TEST_F(GoldenTest, ASumOfTwoPartials) {
   Say("attach", h_.Step(AttachOf("w")));
   Say("submit",
       h_.Step(SubmitOf({.kernel = TestKernel::kExactSum, .tasks = 2, .max_lease_leaves = 1})));
+  Say("its acceptance is durable", h_.Step(JobDurable{JobId(1)}));
   Say("partial of leaf 0", h_.CommitRun(WorkerId(1), JobId(1), {1, {0, 1}}));
   Say("partial of leaf 1", h_.CommitRun(WorkerId(1), JobId(1), {2, {1, 1}}));
   Report report;
@@ -131,10 +136,11 @@ TEST_F(GoldenTest, ASumOfTwoPartials) {
   -> 1 Welcome epoch 1
 submit
   log JobAccepted job 1
+  durable reply job 1
+its acceptance is durable
   -> 1 Describe job 1
   -> 1 Grant job 1 n 1 leaf 0 level 0 x2 attempt 1
   -> 1 Outlook job 1 0
-  durable reply job 1
 partial of leaf 0
   log LeavesDone job 1 [0,1) partial 1
   durable -> 1 Ack 1

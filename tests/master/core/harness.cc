@@ -138,7 +138,9 @@ JobId CoreHarness::Submit(const JobBuilder& job, std::string request_id) {
                                          .submitted = absl::UnixEpoch()});
   CHECK_EQ(effects.replies.size(), 1u);
   CHECK_OK(effects.replies[0].result);
-  return *effects.replies[0].result;
+  const JobId id = *effects.replies[0].result;
+  Step(JobDurable{id});
+  return id;
 }
 
 WorkerId CoreHarness::Attach(const std::string& name, uint64_t cores, uint64_t max_leases,

@@ -13,7 +13,9 @@ class OwnersTest : public testing::Test {
     const JobBuilder builder{.tasks = 5, .owner = owner};
     h_.Step(SubmitJob{++token_, builder.Build(), request_id, hash, absl::UnixEpoch()});
     EXPECT_EQ(h_.reply().token, token_);
-    return h_.reply();
+    const Reply reply = h_.reply();
+    if (reply.result.ok()) h_.Step(JobDurable{*reply.result});
+    return reply;
   }
   absl::Status Cancel(JobId job, const std::string& owner) {
     h_.Step(CancelJob{++token_, job, owner});
@@ -39,6 +41,17 @@ TEST_F(OwnersTest, TheSameIdWithAnotherBodyIsRefused) {
   const absl::Status status = Submit("ann", "r1", 2).result.status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReasonOf(status), reason::kRequestIdReused);
+}
+
+TEST_F(OwnersTest, NoWorkerHearsOfAJobBeforeItIsDurable) {
+  const WorkerId w = h_.Attach("w");
+  const JobBuilder builder{.tasks = 5};
+  const Effects accepted = h_.Step(SubmitJob{1, builder.Build(), "", 1, absl::UnixEpoch()});
+  EXPECT_TRUE(accepted.describes.empty());
+  EXPECT_TRUE(h_.Take<Grant>(w).empty());
+  const Effects durable = h_.Step(JobDurable{*h_.reply().result});
+  EXPECT_EQ(durable.describes.size(), 1u);
+  EXPECT_FALSE(h_.Take<Grant>(w).empty());
 }
 
 TEST_F(OwnersTest, RequestIdsAreEachOwnersOwn) {
