@@ -11,6 +11,8 @@
 
 namespace tandem::cli {
 
+const char kVersion[] = TANDEM_VERSION;
+
 absl::StatusOr<client::Client*> Context::client() {
   if (client_ == nullptr) {
     ASSIGN_OR_RETURN(client_, client::Client::Connect({.address = address}));

@@ -15,7 +15,7 @@
 
 namespace tandem::cli {
 
-inline constexpr char kVersion[] = TANDEM_VERSION;
+extern const char kVersion[];
 
 struct Context {
   std::string address = "127.0.0.1:7460";
