@@ -16,6 +16,13 @@
   X(BadSize, "BAD_SIZE")                       \
   X(BadDuration, "BAD_DURATION")               \
   X(Ambiguous, "AMBIGUOUS")                    \
+  X(UnknownCommand, "UNKNOWN_COMMAND")         \
+  X(UnknownOption, "UNKNOWN_OPTION")           \
+  X(MissingArgument, "MISSING_ARGUMENT")       \
+  X(UnexpectedArgument, "UNEXPECTED_ARGUMENT") \
+  X(UnknownSetting, "UNKNOWN_SETTING")         \
+  X(BadSettings, "BAD_SETTINGS")               \
+  X(Interrupted, "INTERRUPTED")                \
   /* Kernels and their signatures. */          \
   X(BadSignature, "BAD_SIGNATURE")             \
   X(UnknownKernel, "UNKNOWN_KERNEL")           \
@@ -63,6 +70,8 @@
   X(ChecksumMismatch, "CHECKSUM_MISMATCH")     \
   X(PathChanged, "PATH_CHANGED")               \
   X(PathUnreadable, "PATH_UNREADABLE")         \
+  X(PathUnwritable, "PATH_UNWRITABLE")         \
+  X(PathExists, "PATH_EXISTS")                 \
   X(Truncated, "TRUNCATED")                    \
   X(DiskFull, "DISK_FULL")                     \
   X(BadFile, "BAD_FILE")                       \
@@ -84,6 +93,8 @@
   X(Overloaded, "OVERLOADED")                  \
   X(SlowConsumer, "SLOW_CONSUMER")             \
   X(ShuttingDown, "SHUTTING_DOWN")             \
+  X(LimitTooLow, "LIMIT_TOO_LOW")              \
+  X(ClockSkew, "CLOCK_SKEW")                   \
   X(Internal, "INTERNAL")
 
 namespace tandem::reason {
