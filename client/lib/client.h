@@ -124,6 +124,7 @@ struct MasterSummary {
   uint32_t workers = 0;
   uint64_t jobs_running = 0;
   std::map<std::string, uint64_t> counters;
+  std::optional<absl::Time> now;  // its clock, when it answered
 };
 
 struct TaskSelection {

@@ -111,6 +111,7 @@ MasterSummary FromWire(const v1::MasterInfo& master) {
   out.workers = master.workers();
   out.jobs_running = master.jobs_running();
   out.counters.insert(master.counters().begin(), master.counters().end());
+  out.now = FromWire(master.has_now(), master.now());
   return out;
 }
 

@@ -88,6 +88,7 @@ void ClusterService::DescribeMaster(const LoopView& view, v1::MasterInfo* to) co
   to->set_host_id(parts_.host_id);
   to->set_epoch(view.epoch.value());
   EncodeTime(parts_.started, to->mutable_started());
+  EncodeTime(parts_.clock->WallNow(), to->mutable_now());
   to->set_workers(static_cast<uint32_t>(view.hub.Attached().size()));
   to->set_jobs_running(parts_.board->running());
   auto& counters = *to->mutable_counters();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "master/server/event_loop.h"
 #include "master/server/job_board.h"
 #include "master/server/kernel_book.h"
@@ -18,6 +19,7 @@ struct ClusterServiceParts {
   EventLoop* loop = nullptr;
   const JobBoard* board = nullptr;
   const KernelBook* kernels = nullptr;
+  const Clock* clock = nullptr;
   std::string version;
   std::string cluster_id;
   std::string host_id;

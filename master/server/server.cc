@@ -68,6 +68,7 @@ void Master::Parts::MakeServices(const MasterOptions& options, const std::string
   cluster_parts.loop = loop.get();
   cluster_parts.board = &board;
   cluster_parts.kernels = &kernels;
+  cluster_parts.clock = options.clock;
   cluster_parts.version = TANDEM_VERSION;
   cluster_parts.cluster_id = store->cluster_id();
   cluster_parts.host_id = host_id;
