@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "common/base/error.h"
 #include "common/base/strings.h"
+#include "common/base/utf8.h"
 
 namespace tandem::wire {
 
@@ -21,7 +22,7 @@ absl::Status Malformed(std::string_view field, std::string_view what);
 
 // At most `bytes_max` bytes, and UTF-8 without control characters other than tab and newline.
 absl::Status CheckText(std::string_view text, size_t bytes_max, std::string_view field);
-bool IsUtf8(std::string_view text);
+using ::tandem::IsUtf8;
 // `text`, cut at a character to at most `bytes_max` bytes, with U+FFFD for what is not UTF-8.
 std::string CleanText(std::string_view text, size_t bytes_max);
 
