@@ -18,6 +18,7 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
+find_package(toml11 CONFIG REQUIRED)
 
 set(TANDEM_HAVE_CUDA OFF)
 if(TANDEM_CUDA)

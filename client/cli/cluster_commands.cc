@@ -1,4 +1,4 @@
-// `tandem worker …`, `tandem master …`, `tandem kernel …`, `tandem version`.
+// `tandem worker …`, `tandem master …`, `tandem kernel …`.
 #include <unistd.h>
 
 #include <cerrno>
@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "client/cli/context.h"
+#include "client/cli/option_types.h"
 #include "client/cli/progress.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
@@ -84,28 +85,37 @@ absl::Status ListWorkers(Context* context) {
   return absl::OkStatus();
 }
 
+Record WorkerRecord(const client::WorkerSummary& worker) {
+  Record record("worker", worker.name, WorkerJson(worker));
+  record.Line("worker", StrCat(worker.name, " (", worker.id.value(), ")"));
+  record.Line("state", worker.state);
+  record.Line("address", worker.address);
+  record.Line("version", worker.version);
+  record.Line("devices", DevicesText(worker.devices));
+  record.Line("leases", StrCat(worker.leases));
+  record.Line("leaves done", StrCat(worker.leaves_done));
+  for (const KernelRate& rate : worker.rates) {
+    record.Line("rate", StrCat(rate.kernel, " on ", KindName(rate.device), ": ",
+                               HumanCount(rate.tasks_per_second), " tasks/s + ",
+                               HumanDuration(absl::Seconds(rate.fixed_seconds)), " a batch"));
+  }
+  return record;
+}
+
 absl::Status ShowWorker(Context* context, const std::string& name) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const auto workers, client->ListWorkers());
+  std::vector<std::string> names;
   for (const auto& worker : workers) {
+    names.push_back(worker.name);
     if (worker.name != name && StrCat(worker.id.value()) != name) continue;
-    if (context->json()) {
-      std::cout << RenderObject("worker", WorkerJson(worker));
-      return absl::OkStatus();
-    }
-    std::cout << "worker      " << worker.name << " (" << worker.id.value() << ")\nstate       "
-              << worker.state << "\naddress     " << worker.address << "\ndevices     "
-              << DevicesText(worker.devices) << "\nleases      " << worker.leases
-              << "\nleaves done " << worker.leaves_done << '\n';
-    for (const KernelRate& rate : worker.rates) {
-      std::cout << "rate        " << rate.kernel << " on " << KindName(rate.device) << ": "
-                << HumanCount(rate.tasks_per_second) << " tasks/s + "
-                << HumanDuration(absl::Seconds(rate.fixed_seconds)) << " a batch\n";
-    }
+    std::cout << WorkerRecord(worker).Render(context->format());
     return absl::OkStatus();
   }
+  const std::string near = DidYouMean(name, names);
   return Error(absl::StatusCode::kNotFound, reason::kWorkerNotFound,
-               StrCat("no worker is named ", Quoted(name), "; `tandem worker ls` lists them"));
+               StrCat("no worker is named ", Quoted(name), near, near.empty() ? "; " : " ",
+                      "`tandem worker ls` lists them"));
 }
 
 Json KernelJson(const KernelInfo& kernel) {
@@ -136,42 +146,44 @@ absl::Status ListKernels(Context* context) {
 absl::Status ShowKernel(Context* context, const std::string& name) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const KernelInfo kernel, client->GetKernel(name));
-  if (context->json()) {
-    std::cout << RenderObject("kernel", KernelJson(kernel));
-    return absl::OkStatus();
-  }
-  std::cout << "kernel      " << kernel.identity() << "\nsignature   "
-            << kernel.signature.ToString() << "\nclass       "
-            << OutputClassName(kernel.output_class) << '\n';
-  if (!kernel.summary.empty()) std::cout << "summary     " << kernel.summary << '\n';
+  Record record("kernel", kernel.name, KernelJson(kernel));
+  record.Line("kernel", kernel.identity());
+  record.Line("signature", kernel.signature.ToString());
+  record.Line("class", OutputClassName(kernel.output_class));
+  record.Line("summary", kernel.summary);
   for (size_t axis = 0; axis < kernel.signature.axes().size(); ++axis) {
     const absl::Status splittable = kernel.signature.CheckSplittable(static_cast<int>(axis));
-    std::cout << "axis " << kernel.signature.axes()[axis] << "      "
-              << (splittable.ok() ? "can be split" : std::string(splittable.message())) << '\n';
+    record.Line(StrCat("axis ", kernel.signature.axes()[axis]),
+                splittable.ok() ? "can be split" : ToStd(splittable.message()));
   }
   for (size_t code = 1; code < kernel.fault_reasons.size(); ++code) {
-    std::cout << "may fail    " << kernel.fault_reasons[code] << '\n';
+    record.Line("may fail", kernel.fault_reasons[code]);
   }
+  std::cout << record.Render(context->format());
   return absl::OkStatus();
 }
 
 absl::Status MasterStatus(Context* context) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const auto master, client->GetMaster());
-  if (context->json()) {
-    std::cout << RenderObject("master", {{"version_of_master", master.version},
-                                         {"cluster_id", master.cluster_id},
-                                         {"epoch", master.epoch},
-                                         {"workers", master.workers},
-                                         {"jobs_running", master.jobs_running},
-                                         {"counters", master.counters}});
-    return absl::OkStatus();
+  Record record("master", context->address,
+                {{"address", context->address},
+                 {"version", master.version},
+                 {"cluster_id", master.cluster_id},
+                 {"epoch", master.epoch},
+                 {"workers", master.workers},
+                 {"jobs_running", master.jobs_running},
+                 {"counters", master.counters}});
+  record.Line("master", context->address);
+  record.Line("version", master.version);
+  record.Line("cluster", master.cluster_id);
+  record.Line("epoch", StrCat(master.epoch));
+  record.Line("workers", StrCat(master.workers));
+  record.Line("jobs", StrCat(master.jobs_running, " running"));
+  if (context->format() == Format::kWide) {
+    for (const auto& [name, value] : master.counters) record.Line(name, StrCat(value));
   }
-  std::cout << "master      " << context->address << ", version " << master.version
-            << "\ncluster     " << master.cluster_id << "\nepoch       " << master.epoch
-            << "\nworkers     " << master.workers << "\njobs        " << master.jobs_running
-            << " running\n";
-  for (const auto& [name, value] : master.counters) std::cout << name << ' ' << value << '\n';
+  std::cout << record.Render(context->format());
   return absl::OkStatus();
 }
 
@@ -200,48 +212,61 @@ void AddStart(CLI::App* parent, Context* context, const std::string& program,
   });
 }
 
-}  // namespace
-
-void AddClusterCommands(CLI::App* app, Context* context) {
-  const auto name = std::make_shared<std::string>();
+void AddWorkerCommands(CLI::App* app, Context* context) {
   CLI::App* worker =
-      app->add_subcommand("worker", "Start and look at workers: a worker is one server.");
-  worker->require_subcommand(1);
+      AddGroup(app, context, "worker", "Start and look at workers: a worker is one server.",
+               "  tandem worker start --master 10.0.0.1:7460 --dir /var/lib/tandem\n"
+               "  tandem worker ls\n");
   AddStart(worker, context, "tandem-worker",
            "  tandem worker start --master 10.0.0.1:7460 --dir /var/lib/tandem\n");
-  AddFormat(AddCommand(worker, context, "ls", "List workers.", "  tandem worker ls\n",
+  AddFormat(AddCommand(worker, context, "ls", "List workers.",
+                       "  tandem worker ls\n  tandem worker ls -o wide\n",
                        [context] { return ListWorkers(context); }),
             context);
+  const auto name = std::make_shared<std::string>();
   CLI::App* show = AddCommand(
       worker, context, "show", "Show a worker: devices, leases, measured rates.",
       "  tandem worker show w1\n", [context, name] { return ShowWorker(context, *name); });
   show->add_option("name", *name, "Its name or number")->required()->type_name("WORKER");
   AddFormat(show, context);
+}
 
-  CLI::App* master = app->add_subcommand("master", "Start and look at the master.");
-  master->require_subcommand(1);
+void AddMasterCommands(CLI::App* app, Context* context) {
+  CLI::App* master =
+      AddGroup(app, context, "master", "Start and look at the master.",
+               "  tandem master start --dir /var/lib/tandem --listen 127.0.0.1:7460\n"
+               "  tandem master status\n");
   AddStart(master, context, "tandem-master",
            "  tandem master start --dir /var/lib/tandem --listen 127.0.0.1:7460\n");
-  AddFormat(AddCommand(master, context, "status", "Show the master: version, epoch, counters.",
-                       "  tandem master status\n", [context] { return MasterStatus(context); }),
+  AddFormat(AddCommand(master, context, "status",
+                       "Show the master: version, epoch, workers, jobs; -o wide: counters too.",
+                       "  tandem master status\n  tandem master status -o json\n",
+                       [context] { return MasterStatus(context); }),
             context);
+}
 
-  CLI::App* kernel = app->add_subcommand("kernel", "Look at kernels: what can be run.");
-  kernel->require_subcommand(1);
-  AddFormat(AddCommand(kernel, context, "ls", "List kernels.", "  tandem kernel ls\n",
+void AddKernelCommands(CLI::App* app, Context* context) {
+  CLI::App* kernel = AddGroup(app, context, "kernel", "Look at kernels: what can be run.",
+                              "  tandem kernel ls\n  tandem kernel show black_scholes\n");
+  AddFormat(AddCommand(kernel, context, "ls", "List kernels.",
+                       "  tandem kernel ls\n  tandem kernel ls -o name\n",
                        [context] { return ListKernels(context); }),
             context);
-  CLI::App* show_kernel =
+  const auto name = std::make_shared<std::string>();
+  CLI::App* show =
       AddCommand(kernel, context, "show", "Show a kernel: signature, axes, how tasks fail.",
                  "  tandem kernel show black_scholes\n",
                  [context, name] { return ShowKernel(context, *name); });
-  show_kernel->add_option("name", *name, "Its name")->required()->type_name("KERNEL");
-  AddFormat(show_kernel, context);
+  show->add_option("name", *name, "Its name")->required()->type_name("KERNEL");
+  AddFormat(show, context);
+}
 
-  AddCommand(app, context, "version", "Print the version.", "", [] {
-    std::cout << "tandem " << kVersion << '\n';
-    return absl::OkStatus();
-  });
+}  // namespace
+
+void AddClusterCommands(CLI::App* app, Context* context) {
+  AddWorkerCommands(app, context);
+  AddMasterCommands(app, context);
+  AddKernelCommands(app, context);
 }
 
 }  // namespace tandem::cli

@@ -7,22 +7,57 @@
 #include <utility>
 
 #include "client/cli/exit_code.h"
+#include "client/cli/option_types.h"
 #include "common/base/status_macros.h"
 
 namespace tandem::cli {
 
 const char kVersion[] = TANDEM_VERSION;
 
+absl::Status Context::Ready() {
+  ASSIGN_OR_RETURN(settings, Settings::Load(SettingPaths::OfProcess(),
+                                            [](const char* name) { return std::getenv(name); }));
+  if (!address_flag.empty()) {
+    RETURN_IF_ERROR(settings.SetFlag("address", "--address", address_flag));
+  }
+  if (!format_flag.empty()) RETURN_IF_ERROR(settings.SetFlag("output", "--output", format_flag));
+  address = settings.Get("address").text;
+  return absl::OkStatus();
+}
+
+Format Context::format() const {
+  const std::string& name = format_flag.empty() ? settings.Get("output").text : format_flag;
+  return FormatFromName(name).value_or(Format::kTable);
+}
+
+Progress::Style Context::progress_style(bool quiet) const {
+  const std::string& asked = settings.Get("progress").text;
+  if (quiet || asked == "none") return Progress::Style::kNone;
+  if (asked == "bar") return Progress::Style::kBar;
+  if (asked == "lines") return Progress::Style::kLines;
+  return Progress::StyleFor(stderr);
+}
+
 absl::StatusOr<client::Client*> Context::client() {
   if (client_ == nullptr) {
-    ASSIGN_OR_RETURN(client_, client::Client::Connect({.address = address}));
+    ASSIGN_OR_RETURN(
+        client_, client::Client::Connect({.address = address,
+                                          .patience = settings.GetDuration("patience"),
+                                          .watch_patience = settings.GetDuration("watch_patience"),
+                                          .on_away = [this] { SayAway(); }}));
   }
   return client_.get();
 }
 
+void Context::SayAway() const {
+  std::cerr << "the master at " << address << " is away; waiting up to "
+            << settings.Get("watch_patience").text << " for it to come back\n";
+}
+
 void Context::Fail(const absl::Status& status) {
+  std::cout.flush();
   std::cerr << ErrorLine(status) << '\n';
-  if (json()) std::cout << ErrorJson(status) << '\n';
+  if (json()) std::cout << ErrorJson(status);
   exit_code = ExitCodeOf(status);
 }
 
@@ -32,12 +67,23 @@ std::string Context::BinaryDirectory() {
   return failed ? "." : self.parent_path().string();
 }
 
-CLI::App* AddCommand(CLI::App* parent, Context* context, const std::string& name,
-                     const std::string& summary, const std::string& examples,
-                     std::function<absl::Status()> work) {
+namespace {
+
+CLI::App* AddSubcommand(CLI::App* parent, Context* context, const std::string& name,
+                        const std::string& summary, const std::string& examples) {
   CLI::App* command = parent->add_subcommand(name, summary);
   if (!examples.empty()) command->description(summary + "\n\nExamples:\n" + examples);
-  command->fallthrough();
+  command->add_option("--address", context->address_flag, "The master's address")
+      ->type_name("ADDRESS");
+  return command;
+}
+
+}  // namespace
+
+CLI::App* AddPlainCommand(CLI::App* parent, Context* context, const std::string& name,
+                          const std::string& summary, const std::string& examples,
+                          std::function<absl::Status()> work) {
+  CLI::App* command = AddSubcommand(parent, context, name, summary, examples);
   command->callback([context, work = std::move(work)] {
     const absl::Status status = work();
     if (!status.ok()) context->Fail(status);
@@ -45,10 +91,26 @@ CLI::App* AddCommand(CLI::App* parent, Context* context, const std::string& name
   return command;
 }
 
+CLI::App* AddCommand(CLI::App* parent, Context* context, const std::string& name,
+                     const std::string& summary, const std::string& examples,
+                     std::function<absl::Status()> work) {
+  return AddPlainCommand(parent, context, name, summary, examples,
+                         [context, work = std::move(work)]() -> absl::Status {
+                           RETURN_IF_ERROR(context->Ready());
+                           return work();
+                         });
+}
+
+CLI::App* AddGroup(CLI::App* parent, Context* context, const std::string& name,
+                   const std::string& summary, const std::string& examples) {
+  CLI::App* group = AddSubcommand(parent, context, name, summary, examples);
+  group->require_subcommand(1);
+  return group;
+}
+
 void AddFormat(CLI::App* command, Context* context) {
-  command->add_option("-o,--output", context->format_name, "table, wide, json, jsonl or name")
-      ->check(CLI::IsMember({"table", "wide", "json", "jsonl", "name"}))
-      ->type_name("FORMAT");
+  command->add_option("-o,--output", context->format_flag, "How to print")
+      ->check(OneOf({"table", "wide", "json", "jsonl", "name"}));
 }
 
 }  // namespace tandem::cli

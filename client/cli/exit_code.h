@@ -24,13 +24,16 @@ enum ExitCode {
   kExitInterrupted = 130,
 };
 
+// The error with a reason also where it came without one, from a library or another version's
+// master: every error that is shown has one.
+absl::Status WithReason(const absl::Status& status);
 ExitCode ExitCodeOf(const absl::Status& status);
 // Of a job that has ended.
 ExitCode ExitCodeOf(client::JobState state);
 
 // "tandem: what happened (REASON)"
 std::string ErrorLine(const absl::Status& status);
-// {"version":1,"error":{"code":…,"reason":…,"field":…,"message":…}}
+// {"api_version":…,"kind":"error","error":{"code":…,"reason":…,"field":…,"message":…}}, one line.
 std::string ErrorJson(const absl::Status& status);
 
 }  // namespace tandem::cli

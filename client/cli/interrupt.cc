@@ -9,30 +9,43 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/time/clock.h"
+
 namespace tandem::cli {
 namespace {
 
-std::atomic<bool> interrupted{false};
+constexpr absl::Duration kLook = absl::Milliseconds(10);
+
+std::atomic<int> interrupts{0}, most_interrupts{1};
 std::atomic<int> event_fd{-1};
 
 void OnSignal(int number) {
-  if (interrupted.exchange(true)) _exit(128 + number);
+  if (interrupts.fetch_add(1) >= most_interrupts) _exit(128 + number);
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(event_fd.load(), &one, sizeof one);
 }
 
 }  // namespace
 
-void CatchInterrupts() {
+void CatchInterrupts(int most) {
+  most_interrupts = most;
+  if (event_fd >= 0) return;
   event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct sigaction action {};
   action.sa_handler = OnSignal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGHUP, &action, nullptr);
 }
 
-bool Interrupted() { return interrupted.load(); }
+int Interrupts() { return interrupts.load(); }
 int InterruptFd() { return event_fd.load(); }
+
+bool AwaitInterrupts(int count, absl::Duration patience) {
+  const absl::Time give_up = absl::Now() + patience;
+  while (Interrupts() < count && absl::Now() < give_up) absl::SleepFor(kLook);
+  return Interrupts() >= count;
+}
 
 OnInterrupt::OnInterrupt(std::function<void()> on_interrupt)
     : stop_fd_(eventfd(0, EFD_CLOEXEC)), thread_([this, on_interrupt = std::move(on_interrupt)] {

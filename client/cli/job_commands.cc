@@ -4,14 +4,15 @@
 
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
-#include "client/cli/interrupt.h"
 #include "client/cli/job_text.h"
+#include "client/cli/option_types.h"
 #include "client/cli/results.h"
 #include "client/cli/selectors.h"
 #include "client/cli/wait.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/base/utf8.h"
 
 namespace tandem::cli {
 namespace {
@@ -21,15 +22,15 @@ constexpr uint64_t kPrintedElementsMax = 4096;
 struct JobFlags {
   std::string selector;
   std::vector<std::string> states, outs;
-  std::string name_prefix, tasks;
+  std::string name_prefix, tasks, on_ctrl_c = "detach";
   uint64_t limit = 100;
-  bool all_owners = false, force = false, quiet = false;
+  bool all_owners = false, force = false, quiet = false, wait = false;
 };
 
 absl::StatusOr<std::vector<JobId>> Select(client::Client* client, const std::string& selector) {
-  return SelectJobs(selector, [client]() -> absl::StatusOr<std::vector<JobId>> {
+  return SelectJobs(selector, [client, &selector]() -> absl::StatusOr<std::vector<JobId>> {
     client::ListFilter filter;
-    filter.limit = kSelectedMax;
+    filter.limit = selector == "last" ? 1 : kSelectedMax;
     ASSIGN_OR_RETURN(const auto jobs, client->List(filter));
     std::vector<JobId> ids;
     for (const auto& job : jobs) ids.push_back(job.id);
@@ -41,12 +42,10 @@ absl::Status List(Context* context, const JobFlags& flags) {
   client::ListFilter filter;
   for (const std::string& name : flags.states) {
     const auto state = client::JobStateFromName(name);
-    if (!state.has_value()) {
-      return InvalidError(reason::kBadArgument, StrCat("--state ", name,
-                                                       " is none of PENDING, RUNNING, MERGING, "
-                                                       "SUCCEEDED, FAILED, CANCELLED"));
-    }
-    filter.states.push_back(*state);
+    if (state.has_value()) filter.states.push_back(*state);  // --state has checked it
+  }
+  if (!IsUtf8(flags.name_prefix)) {
+    return WithField(InvalidError(reason::kBadArgument, "--name is not UTF-8"), "--name");
   }
   filter.name_prefix = flags.name_prefix;
   filter.all_owners = flags.all_owners;
@@ -65,6 +64,7 @@ absl::Status ForEach(Context* context, const JobFlags& flags,
   ASSIGN_OR_RETURN(const auto jobs, Select(client, flags.selector));
   for (const JobId job : jobs) {
     const absl::Status status = work(client, job);
+    if (ReasonOf(status) == reason::kInterrupted) return status;
     if (!status.ok()) context->Fail(status);
   }
   return absl::OkStatus();
@@ -72,33 +72,61 @@ absl::Status ForEach(Context* context, const JobFlags& flags,
 
 absl::Status Show(Context* context, client::Client* client, JobId job) {
   ASSIGN_OR_RETURN(const auto info, client->Get(job));
-  std::cout << (context->json() ? RenderObject("job", JobJson(info)) : JobText(info));
+  std::cout << JobRecord(info).Render(context->format());
   return absl::OkStatus();
 }
 
-absl::Status Wait(Context* context, client::Client* client, JobId job, bool quiet) {
-  ASSIGN_OR_RETURN(const auto info, WaitWithProgress(client, job, quiet));
-  if (!client::HasEnded(info.state)) {
-    context->exit_code = kExitInterrupted;
-    return absl::OkStatus();
-  }
+absl::Status Wait(Context* context, client::Client* client, JobId job, const JobFlags& flags) {
+  WaitOptions options{context->progress_style(flags.quiet)};
+  if (flags.on_ctrl_c == "ask") options.on_ctrl_c = OnCtrlC::kAskToCancel;
+  CatchForWait(options.on_ctrl_c);
+  ASSIGN_OR_RETURN(const auto info, WaitWithProgress(client, job, options));
   SayEnd(client, info, {});
-  if (context->json()) std::cout << RenderObject("job", JobJson(info));
+  if (context->json()) std::cout << JobRecord(info).Render(context->format());
   if (info.state != client::JobState::kSucceeded) context->exit_code = ExitCodeOf(info.state);
   return absl::OkStatus();
 }
 
-absl::Status Cancel(Context* context, client::Client* client, JobId job) {
-  ASSIGN_OR_RETURN(const auto info, client->Cancel(job));
-  if (context->json()) {
-    std::cout << RenderObject("job", JobJson(info));
+// One line on how far it is; does not wait.
+absl::Status ShowProgress(Context* context, client::Client* client, JobId job) {
+  ASSIGN_OR_RETURN(const auto info, client->Get(job));
+  if (context->format() == Format::kTable || context->format() == Format::kWide) {
+    std::cout << ProgressLine(info) << '\n';
   } else {
-    std::cerr << EndLine(info) << '\n';
+    std::cout << JobRecord(info).Render(context->format());
   }
   return absl::OkStatus();
 }
 
-absl::Status Results(client::Client* client, JobId job, const JobFlags& flags) {
+absl::Status Cancel(Context* context, client::Client* client, JobId job) {
+  absl::StatusOr<client::JobInfo> info = client->Cancel(job);
+  const bool ended = ReasonOf(info.status()) == reason::kJobFinished;
+  if (ended) info = client->Get(job);  // what was asked for is so: it does not run
+  RETURN_IF_ERROR(info.status());
+  std::cerr << (ended ? "it had already ended: " : "") << EndLine(*info) << '\n';
+  if (context->json()) std::cout << JobRecord(*info).Render(context->format());
+  return absl::OkStatus();
+}
+
+absl::Status PrintSmall(Context* context, client::Client* client, const client::JobInfo& job,
+                        const client::TaskSelection& tasks) {
+  ASSIGN_OR_RETURN(const auto small, SmallOutputs(client, job, {}, kPrintedElementsMax, tasks));
+  if (context->json()) {
+    nlohmann::ordered_json values = nlohmann::ordered_json::object();
+    for (const SmallOutput& output : small) values[output.name] = output.value;
+    std::cout << RenderObject("results", {{"job", job.id.value()}, {"outputs", values}},
+                              context->format() == Format::kJsonl);
+    return absl::OkStatus();
+  }
+  std::cout << SmallOutputsText(small);
+  if (small.empty()) {
+    std::cerr << "job " << job.id
+              << " has no small output; write one to a file with --out NAME=@PATH\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Results(Context* context, client::Client* client, JobId job, const JobFlags& flags) {
   ASSIGN_OR_RETURN(const auto info, client->Get(job));
   std::vector<OutTarget> targets;
   for (const std::string& out : flags.outs) {
@@ -109,16 +137,8 @@ absl::Status Results(client::Client* client, JobId job, const JobFlags& flags) {
     ASSIGN_OR_RETURN(tasks, ParseTasks(flags.tasks));
   }
   RETURN_IF_ERROR(CheckTargets(targets, info.outputs, flags.force));
-  RETURN_IF_ERROR(WriteTargets(client, info, targets, {}, tasks));
-  if (!targets.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string small,
-                   SmallOutputs(client, info, targets, kPrintedElementsMax, tasks));
-  std::cout << small;
-  if (small.empty()) {
-    std::cerr << "job " << job.value()
-              << " has no small output; write one to a file with --out NAME=@PATH\n";
-  }
-  return absl::OkStatus();
+  if (targets.empty()) return PrintSmall(context, client, info, tasks);
+  return WriteTargets(client, info, targets, {}, tasks);
 }
 
 absl::Status Failures(Context* context, client::Client* client, JobId job, uint64_t limit) {
@@ -127,74 +147,95 @@ absl::Status Failures(Context* context, client::Client* client, JobId job, uint6
   return absl::OkStatus();
 }
 
-}  // namespace
+using Flags = std::shared_ptr<JobFlags>;
 
-void AddJobCommands(CLI::App* app, Context* context) {
-  CLI::App* job =
-      app->add_subcommand("job", "Look at jobs, wait for them, cancel them, fetch their results.");
-  job->require_subcommand(1);
-  const auto flags = std::make_shared<JobFlags>();
-  const auto add = [&](const std::string& name, const std::string& summary,
-                       const std::string& examples, std::function<absl::Status()> work) {
-    CLI::App* command = AddCommand(job, context, name, summary, examples, std::move(work));
-    AddFormat(command, context);
-    return command;
-  };
-  const auto selected = [&](CLI::App* command) {
-    command->add_option("jobs", flags->selector, "7, 1-3, 2-10:2, 1,4,7-9, last or all")
-        ->required()
-        ->type_name("JOBS");
-    return command;
-  };
-  CLI::App* list = add("ls", "List jobs, newest first.",
-                       "  tandem job ls\n  tandem job ls --state RUNNING -o json\n",
-                       [context, flags] { return List(context, *flags); });
-  list->add_option("--state", flags->states, "Only jobs in this state; may be given again");
+// A command on the jobs that a selector names: `work` is called for each.
+CLI::App* AddSelecting(CLI::App* job, Context* context, const Flags& flags, const std::string& name,
+                       const std::string& summary, const std::string& examples,
+                       std::function<absl::Status(client::Client*, JobId)> work) {
+  CLI::App* command = AddCommand(
+      job, context, name, summary, examples,
+      [context, flags, work = std::move(work)] { return ForEach(context, *flags, work); });
+  command->add_option("jobs", flags->selector, "7, 1-3, 2-10:2, 1,4,7-9, last or all")
+      ->required()
+      ->type_name("JOBS");
+  AddFormat(command, context);
+  return command;
+}
+
+void AddList(CLI::App* job, Context* context, const Flags& flags) {
+  CLI::App* list = AddCommand(job, context, "ls", "List jobs, newest first.",
+                              "  tandem job ls\n  tandem job ls --state RUNNING -o json\n",
+                              [context, flags] { return List(context, *flags); });
+  list->add_option("--state", flags->states, "Only jobs in this state; may be given again")
+      ->check(OneOf({"PENDING", "RUNNING", "MERGING", "SUCCEEDED", "FAILED", "CANCELLED"}))
+      ->allow_extra_args(false);
   list->add_option("--name", flags->name_prefix, "Only jobs whose name begins so");
-  list->add_option("--limit", flags->limit, "At most so many");
+  list->add_option("--limit", flags->limit, "At most so many")->check(Count(1));
   list->add_flag("--all-owners", flags->all_owners, "Everybody's jobs");
-  selected(add("show", "Show a job.", "  tandem job show 7\n  tandem job show last -o json\n",
-               [context, flags] {
-                 return ForEach(context, *flags,
-                                [&](client::Client* c, JobId id) { return Show(context, c, id); });
-               }));
-  selected(add("wait", "Wait for jobs with their progress.",
-               "  tandem job wait last\n  tandem job wait 3-5\n",
-               [context, flags] {
-                 CatchInterrupts();
-                 return ForEach(context, *flags, [&](client::Client* c, JobId id) {
-                   return Wait(context, c, id, flags->quiet);
-                 });
-               }))
-      ->add_flag("-q,--quiet", flags->quiet, "No progress");
-  selected(add("cancel", "Cancel jobs. What is done stays readable.",
-               "  tandem job cancel 7\n  tandem job cancel all\n", [context, flags] {
-                 return ForEach(context, *flags, [&](client::Client* c, JobId id) {
-                   return Cancel(context, c, id);
-                 });
-               }));
+  AddFormat(list, context);
+}
+
+void AddWait(CLI::App* job, Context* context, const Flags& flags) {
+  const auto wait = [context, flags](client::Client* client, JobId id) {
+    return Wait(context, client, id, *flags);
+  };
+  CLI::App* waiting =
+      AddSelecting(job, context, flags, "wait", "Wait for jobs with their progress.",
+                   "  tandem job wait last\n  tandem job wait 3-5\n", wait);
+  waiting->add_flag("-q,--quiet", flags->quiet, "No progress");
+  waiting
+      ->add_option("--on-ctrl-c", flags->on_ctrl_c,
+                   "detach: leave the job, which goes on; ask: a second Ctrl-C cancels it")
+      ->check(OneOf({"detach", "ask"}));
+  AddSelecting(job, context, flags, "progress", "Say how far jobs are, in a line each.",
+               "  tandem job progress last\n  tandem job progress all\n"
+               "  tandem job progress last --wait\n",
+               [context, flags, wait](client::Client* client, JobId id) {
+                 return flags->wait ? wait(client, id) : ShowProgress(context, client, id);
+               })
+      ->add_flag("--wait", flags->wait, "Stay until they have ended, as `tandem job wait` does");
+}
+
+void AddResults(CLI::App* job, Context* context, const Flags& flags) {
   CLI::App* results =
-      selected(add("results", "Fetch a job's results, while it runs too.",
+      AddSelecting(job, context, flags, "results", "Fetch a job's results, while it runs too.",
                    "  tandem job results last\n  tandem job results 7 --out call=@call.npy\n"
                    "  tandem job results 8 --out edges=@edges/ --tasks 100-199\n",
-                   [context, flags] {
-                     return ForEach(context, *flags, [&](client::Client* c, JobId id) {
-                       return Results(c, id, *flags);
-                     });
-                   }));
+                   [context, flags](client::Client* client, JobId id) {
+                     return Results(context, client, id, *flags);
+                   });
   results->add_option("--out", flags->outs, "output=@file.npy, output=@directory/ or output=-")
-      ->type_name("NAME=@PATH");
+      ->type_name("NAME=@PATH")
+      ->allow_extra_args(false);
   results->add_option("--tasks", flags->tasks, "Only these tasks: 4 or 10-19, both included")
       ->type_name("TASKS");
   results->add_flag("--force", flags->force, "Overwrite what is there");
-  selected(add("failures", "List the tasks that failed, with their reasons.",
+}
+
+}  // namespace
+
+void AddJobCommands(CLI::App* app, Context* context) {
+  CLI::App* job = AddGroup(app, context, "job",
+                           "Look at jobs, wait for them, cancel them, fetch their results.",
+                           "  tandem job ls\n  tandem job wait last\n  tandem job results last\n");
+  const auto flags = std::make_shared<JobFlags>();
+  AddList(job, context, flags);
+  AddSelecting(job, context, flags, "show", "Show a job, and why it waits.",
+               "  tandem job show 7\n  tandem job show last -o json\n",
+               [context](client::Client* client, JobId id) { return Show(context, client, id); });
+  AddWait(job, context, flags);
+  AddSelecting(job, context, flags, "cancel", "Cancel jobs. What is done stays readable.",
+               "  tandem job cancel 7\n  tandem job cancel all\n",
+               [context](client::Client* client, JobId id) { return Cancel(context, client, id); });
+  AddResults(job, context, flags);
+  AddSelecting(job, context, flags, "failures", "List the tasks that failed, with their reasons.",
                "  tandem job failures last\n",
-               [context, flags] {
-                 return ForEach(context, *flags, [&](client::Client* c, JobId id) {
-                   return Failures(context, c, id, flags->limit);
-                 });
-               }))
-      ->add_option("--limit", flags->limit, "At most so many");
+               [context, flags](client::Client* client, JobId id) {
+                 return Failures(context, client, id, flags->limit);
+               })
+      ->add_option("--limit", flags->limit, "At most so many")
+      ->check(Count(1));
 }
 
 }  // namespace tandem::cli

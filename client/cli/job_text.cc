@@ -1,7 +1,9 @@
 #include "client/cli/job_text.h"
 
+#include <cstdio>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "client/cli/progress.h"
 #include "common/base/strings.h"
 #include "common/model/kernel_info.h"
@@ -31,6 +33,17 @@ std::optional<absl::Duration> Took(const client::JobInfo& job) {
   return *job.ended - *job.submitted;
 }
 
+// null where the items' sizes are not known yet.
+Json BytesJson(const TensorSpec& tensor) {
+  const auto bytes = tensor.ragged() ? absl::UnknownError("") : tensor.Bytes();
+  return bytes.ok() ? Json(*bytes) : Json(nullptr);
+}
+
+std::string SizeText(const TensorSpec& tensor) {
+  const Json bytes = BytesJson(tensor);
+  return bytes.is_null() ? "as large as its items" : HumanSize(bytes.get<uint64_t>());
+}
+
 Json OutputsJson(const std::vector<client::OutputInfo>& outputs) {
   Json list = Json::array();
   for (const auto& output : outputs) {
@@ -38,6 +51,7 @@ Json OutputsJson(const std::vector<client::OutputInfo>& outputs) {
         {{"name", output.name},
          {"dtype", DTypeName(output.tensor.dtype)},
          {"shape", std::vector<int64_t>(output.tensor.shape.begin(), output.tensor.shape.end())},
+         {"bytes", BytesJson(output.tensor)},
          {"reduced", output.reduced}});
   }
   return list;
@@ -101,33 +115,49 @@ Table JobTable(const std::vector<client::JobInfo>& jobs) {
   return table;
 }
 
-std::string JobText(const client::JobInfo& job) {
-  std::string text = StrCat("job         ", job.id.value(), "\n");
-  const auto line = [&](std::string_view title, std::string_view value) {
-    if (value.empty()) return;
-    text += title;
-    text.append(12 - title.size(), ' ');
-    StrAppend(&text, value, "\n");
+std::string WaitText(std::string_view wait_reason) {
+  static constexpr std::pair<std::string_view, std::string_view> kTexts[] = {
+      {"NO_WORKER", "no worker is attached; start one with `tandem worker start`"},
+      {"NO_KERNEL",
+       "no attached worker has this kernel; start one that has it (`tandem worker start "
+       "--kernel-path`)"},
+      {"RESOURCES", "what it needs is in use; it starts when other work ends"},
+      {"DEPENDENCY", "a job that it comes after has not succeeded yet"},
+      {"QUOTA", "its owner has used up a quota; it starts when others of theirs end"},
+      {"PRIORITY", "jobs of a higher priority go first"},
+      {"UNSATISFIABLE", "no attached worker is large enough for one of its tasks"},
+      {"DRAINED", "every worker that could run it is drained; `tandem worker resume` one"},
   };
-  line("name", job.spec.name);
-  line("kernel", job.spec.kernel);
-  line("owner", job.spec.owner);
-  line("state", StateText(job));
-  line("reason", job.reason);
-  line("tasks",
-       StrCat(job.task_count, " (", job.tasks_done, " done, ", job.tasks_failed, " failed)"));
-  line("split", StrCat("axis ", job.spec.split_axis, ", ", job.leaf_count, " leaves of ",
-                       job.spec.grain, " tasks"));
-  line("leases", StrCat(job.leases));
-  line("busy", HumanDuration(job.busy));
-  line("submitted", TimeText(job.submitted));
-  line("started", TimeText(job.started));
-  line("ended", TimeText(job.ended));
-  for (const auto& output : job.outputs) {
-    line("output",
-         StrCat(output.name, " ", output.tensor.ToString(), output.reduced ? ", reduced" : ""));
+  for (const auto& [reason, text] : kTexts) {
+    if (reason == wait_reason) return std::string(text);
   }
-  return text;
+  return "";
+}
+
+Record JobRecord(const client::JobInfo& job) {
+  Record record("job", StrCat(job.id.value()), JobJson(job));
+  record.Line("job", StrCat(job.id.value()));
+  record.Line("name", job.spec.name);
+  record.Line("kernel", job.spec.kernel);
+  record.Line("owner", job.spec.owner);
+  record.Line("state", StateText(job));
+  if (!client::HasEnded(job.state)) record.Line("waits", WaitText(job.wait_reason));
+  record.Line("reason", job.reason);
+  for (const auto& [key, value] : job.spec.labels) record.Line("label", StrCat(key, "=", value));
+  record.Line("tasks", StrCat(job.task_count, " (", job.tasks_done, " done, ", job.tasks_failed,
+                              " failed)"));
+  record.Line("split", StrCat("axis ", job.spec.split_axis, ", ", job.leaf_count, " leaves of ",
+                              job.spec.grain, " tasks"));
+  record.Line("leases", StrCat(job.leases));
+  record.Line("busy", HumanDuration(job.busy));
+  record.Line("submitted", TimeText(job.submitted));
+  record.Line("started", TimeText(job.started));
+  record.Line("ended", TimeText(job.ended));
+  for (const auto& output : job.outputs) {
+    record.Line("output", StrCat(output.name, " ", output.tensor.ToString(),
+                                 output.reduced ? ", reduced" : ""));
+  }
+  return record;
 }
 
 std::string EndLine(const client::JobInfo& job) {
@@ -147,34 +177,62 @@ std::string EndLine(const client::JobInfo& job) {
   return line;
 }
 
-std::string PlanText(const client::JobPlan& plan) {
-  std::string text =
-      StrCat("kernel   ", plan.spec.kernel, "\nsplit    axis ", plan.spec.split_axis, ": ",
-             plan.task_count, " tasks in ", plan.leaf_count, " leaves of ", plan.spec.grain, "\n");
-  for (const auto& operand : plan.operands) {
-    StrAppend(&text, "operand  ", operand.name, ": ", operand.how, ", ",
-              HumanSize(operand.total_bytes), "\n");
+std::string ProgressLine(const client::JobInfo& job) {
+  if (client::HasEnded(job.state)) return EndLine(job);
+  const double share = job.task_count == 0 ? 1.0
+                                           : static_cast<double>(job.tasks_done) /
+                                                 static_cast<double>(job.task_count);
+  char percent[16];
+  std::snprintf(percent, sizeof percent, "%.1f%%", share * 100);
+  std::string line =
+      StrCat("job ", job.id, " ", client::JobStateName(job.state), ": ",
+             HumanCount(static_cast<double>(job.tasks_done)), " of ",
+             HumanCount(static_cast<double>(job.task_count)), " tasks (", percent, ")");
+  if (job.tasks_failed > 0) StrAppend(&line, ", ", job.tasks_failed, " failed");
+  if (job.submitted.has_value()) {
+    StrAppend(&line, ", for ", HumanDuration(absl::Now() - *job.submitted));
   }
-  for (const auto& output : plan.outputs) {
-    StrAppend(&text, "output   ", output.name, ": ", output.tensor.ToString(),
-              output.reduced ? ", reduced" : ", concatenated", "\n");
+  if (!job.wait_reason.empty()) {
+    StrAppend(&line, "; waits (", job.wait_reason, "): ", WaitText(job.wait_reason));
   }
-  return text + "nothing was submitted\n";
+  return line;
 }
 
-Json PlanJson(const client::JobPlan& plan) {
+Record PlanRecord(const client::JobPlan& plan, uint64_t upload_bytes) {
   Json operands = Json::array();
   for (const auto& operand : plan.operands) {
+    const auto spec = plan.spec.operands.find(operand.name);
     operands.push_back(
-        {{"name", operand.name}, {"how", operand.how}, {"bytes", operand.total_bytes}});
+        {{"name", operand.name},
+         {"tensor", spec == plan.spec.operands.end() ? "" : spec->second.spec.ToString()},
+         {"how", operand.how},
+         {"bytes", operand.total_bytes}});
   }
-  return {{"kernel", plan.spec.kernel},
-          {"split_axis", plan.spec.split_axis},
-          {"tasks", plan.task_count},
-          {"leaves", plan.leaf_count},
-          {"grain", plan.spec.grain},
-          {"operands", operands},
-          {"outputs", OutputsJson(plan.outputs)}};
+  Record record("plan", plan.spec.kernel,
+                {{"kernel", plan.spec.kernel},
+                 {"split_axis", plan.spec.split_axis},
+                 {"tasks", plan.task_count},
+                 {"leaves", plan.leaf_count},
+                 {"grain", plan.spec.grain},
+                 {"upload_bytes", upload_bytes},
+                 {"operands", operands},
+                 {"outputs", OutputsJson(plan.outputs)}});
+  record.Line("kernel", plan.spec.kernel);
+  record.Line("split", StrCat("axis ", plan.spec.split_axis, ": ", plan.task_count, " tasks in ",
+                              plan.leaf_count, " leaves of ", plan.spec.grain));
+  for (const Json& operand : operands) {
+    record.Line("operand", StrCat(operand["name"].get<std::string>(), " ",
+                                  operand["tensor"].get<std::string>(), ": ",
+                                  HumanSize(operand["bytes"].get<uint64_t>()), ", ",
+                                  operand["how"].get<std::string>()));
+  }
+  for (const auto& output : plan.outputs) {
+    record.Line("output",
+                StrCat(output.name, " ", output.tensor.ToString(), ": ", SizeText(output.tensor),
+                       output.reduced ? ", reduced" : ", concatenated"));
+  }
+  record.Line("to upload", HumanSize(upload_bytes));
+  return record;
 }
 
 Table FailureTable(const std::vector<TaskFailure>& failures) {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/cli/table.h"
@@ -15,12 +16,15 @@ namespace tandem::cli {
 
 nlohmann::ordered_json JobJson(const client::JobInfo& job);
 Table JobTable(const std::vector<client::JobInfo>& jobs);
-// Several lines about one job.
-std::string JobText(const client::JobInfo& job);
+Record JobRecord(const client::JobInfo& job);
+// What a wait reason means and what would end the wait: "no worker is attached; …".
+std::string WaitText(std::string_view wait_reason);
 // "job 7 SUCCEEDED: 1,000 tasks in 1.2s (833 tasks/s)" and the like, one line.
 std::string EndLine(const client::JobInfo& job);
-std::string PlanText(const client::JobPlan& plan);
-nlohmann::ordered_json PlanJson(const client::JobPlan& plan);
+// "job 7 RUNNING: 250 of 1,000 tasks (25.0%), 2 failed, for 3.1s; waits: …", one line.
+std::string ProgressLine(const client::JobInfo& job);
+// `upload_bytes`: what would have to be uploaded.
+Record PlanRecord(const client::JobPlan& plan, uint64_t upload_bytes);
 Table FailureTable(const std::vector<TaskFailure>& failures);
 
 }  // namespace tandem::cli

@@ -11,6 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "client/cli/option_types.h"
+#include "client/cli/values.h"
 #include "client/lib/npy.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
@@ -201,15 +204,38 @@ absl::StatusOr<client::TaskSelection> ParseTasks(std::string_view text) {
   return client::TaskSelection{first->bits(), last->bits() - first->bits() + 1};
 }
 
+namespace {
+
+// That a file or folder of this name could be made.
+absl::Status CheckParent(const std::string& path) {
+  fs::path parent = fs::path(path).has_filename() ? fs::path(path).parent_path()
+                                                  : fs::path(path).parent_path().parent_path();
+  if (parent.empty()) parent = ".";
+  std::error_code failed;
+  if (!fs::is_directory(parent, failed)) {
+    return Error(absl::StatusCode::kNotFound, reason::kPathUnwritable,
+                 StrCat("cannot write ", Quoted(path), ": there is no directory ",
+                        Quoted(parent.string()), "; make it first"));
+  }
+  if (access(parent.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return Error(absl::StatusCode::kPermissionDenied, reason::kPathUnwritable,
+               StrCat("cannot write ", Quoted(path), ": ", std::strerror(errno),
+                      "; choose a directory that you may write to"));
+}
+
+}  // namespace
+
 absl::Status CheckTargets(const std::vector<OutTarget>& targets,
                           const std::vector<client::OutputInfo>& outputs, bool force) {
   for (const OutTarget& target : targets) {
     const client::OutputInfo* output = Find(outputs, target.output);
     if (output == nullptr) {
-      std::string names;
-      for (const auto& known : outputs) StrAppend(&names, names.empty() ? "" : ", ", known.name);
+      std::vector<std::string> names;
+      for (const auto& known : outputs) names.push_back(known.name);
+      const std::string near = DidYouMean(target.output, names);
       return Error(absl::StatusCode::kNotFound, reason::kOutputNotFound,
-                   StrCat("there is no output ", Quoted(target.output), "; there is ", names));
+                   StrCat("there is no output ", Quoted(target.output), near,
+                          near.empty() ? "; " : " ", "there is ", absl::StrJoin(names, ", ")));
     }
     if (output->tensor.ragged() != target.directory) {
       return InvalidError(
@@ -220,12 +246,14 @@ absl::Status CheckTargets(const std::vector<OutTarget>& targets,
               : StrCat("output ", target.output, " is one array; give a file: --out ",
                        target.output, "=@", target.output, ".npy"));
     }
+    if (target.path == "-") continue;
+    RETURN_IF_ERROR(CheckParent(target.path));
     std::error_code failed;
     const bool taken = target.directory
                            ? fs::exists(target.path, failed) && !fs::is_empty(target.path, failed)
-                           : target.path != "-" && fs::exists(target.path, failed);
+                           : fs::exists(target.path, failed);
     if (taken && !force) {
-      return Error(absl::StatusCode::kAlreadyExists, reason::kBadArgument,
+      return Error(absl::StatusCode::kAlreadyExists, reason::kPathExists,
                    StrCat(Quoted(target.path), " exists; choose another name or add --force"));
     }
   }
@@ -245,11 +273,12 @@ absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> SmallOutputs(client::Client* client, const client::JobInfo& job,
-                                         const std::vector<OutTarget>& targets,
-                                         uint64_t elements_max,
-                                         const client::TaskSelection& tasks) {
-  std::string text;
+absl::StatusOr<std::vector<SmallOutput>> SmallOutputs(client::Client* client,
+                                                      const client::JobInfo& job,
+                                                      const std::vector<OutTarget>& targets,
+                                                      uint64_t elements_max,
+                                                      const client::TaskSelection& tasks) {
+  std::vector<SmallOutput> small;
   for (const client::OutputInfo& output : job.outputs) {
     const bool is_target = std::any_of(targets.begin(), targets.end(),
                                        [&](const OutTarget& t) { return t.output == output.name; });
@@ -264,15 +293,16 @@ absl::StatusOr<std::string> SmallOutputs(client::Client* client, const client::J
       bytes += chunk;
       return absl::OkStatus();
     }));
-    const uint64_t size = DTypeSize(output.tensor.dtype);
-    StrAppend(&text, output.name, output.tensor.shape.empty() ? " = " : " = [");
-    for (uint64_t at = 0; at + size <= bytes.size(); at += size) {
-      uint64_t bits = 0;
-      std::memcpy(&bits, bytes.data() + at, size);
-      StrAppend(&text, at == 0 ? "" : ", ", Scalar::FromBits(output.tensor.dtype, bits).ToString());
-    }
-    text += output.tensor.shape.empty() ? "\n" : "]\n";
+    const auto values = ValuesOf(output.tensor.dtype, bytes);
+    const bool one = output.tensor.shape.empty() && values.size() == 1;
+    small.push_back({output.name, one ? values[0] : values});
   }
+  return small;
+}
+
+std::string SmallOutputsText(const std::vector<SmallOutput>& outputs) {
+  std::string text;
+  for (const auto& [name, value] : outputs) StrAppend(&text, name, " = ", ValueText(value), "\n");
   return text;
 }
 

@@ -9,6 +9,7 @@
 #ifndef TANDEM_CLIENT_CLI_RESULTS_H_
 #define TANDEM_CLIENT_CLI_RESULTS_H_
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,10 +44,19 @@ absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
                           const std::vector<std::string>& item_names,
                           const client::TaskSelection& tasks);
 
-// "hits = 785398" for each dense output of at most `elements_max` elements that is no target.
-absl::StatusOr<std::string> SmallOutputs(client::Client* client, const client::JobInfo& job,
-                                         const std::vector<OutTarget>& targets,
-                                         uint64_t elements_max, const client::TaskSelection& tasks);
+// An output that is small enough to be printed.
+struct SmallOutput {
+  std::string name;
+  nlohmann::ordered_json value;  // one value, or an array in row-major order
+};
+// Each dense output of at most `elements_max` elements that is no target.
+absl::StatusOr<std::vector<SmallOutput>> SmallOutputs(client::Client* client,
+                                                      const client::JobInfo& job,
+                                                      const std::vector<OutTarget>& targets,
+                                                      uint64_t elements_max,
+                                                      const client::TaskSelection& tasks);
+// "hits = 785398" in lines.
+std::string SmallOutputsText(const std::vector<SmallOutput>& outputs);
 
 }  // namespace tandem::cli
 

@@ -4,10 +4,11 @@
 
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
-#include "client/cli/interrupt.h"
+#include "client/cli/follow.h"
 #include "client/cli/job_text.h"
-#include "client/cli/progress.h"
+#include "client/cli/option_types.h"
 #include "client/cli/results.h"
+#include "client/cli/run_flags.h"
 #include "client/cli/wait.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
@@ -16,94 +17,31 @@
 namespace tandem::cli {
 namespace {
 
-constexpr uint64_t kPrintedElementsMax = 16;
+constexpr uint64_t kRunPrintedMax = 16;
 
-struct RunFlags {
-  std::string kernel;
-  std::vector<std::string> arguments, outs, labels;
-  std::string split, name, request_id, device = "auto", time_limit, cpus, memory;
-  uint64_t grain = 0, max_lease_leaves = 0;
-  uint32_t retries = 0, crash_limit = 3;
-  std::optional<uint64_t> max_failures;
-  int32_t priority = 0;
-  bool allow_failed = false, reproducible = false, dry_run = false, force = false, quiet = false;
+// A job that the master has agreed to, with everything refused that can be refused before a byte is
+// uploaded or a task runs.
+struct Planned {
+  client::PreparedJob job;
+  client::JobPlan plan;
+  std::vector<OutTarget> targets;
 };
 
-void AddFlags(CLI::App* command, RunFlags* flags) {
-  command->add_option("kernel", flags->kernel, "The kernel's name")
-      ->required()
-      ->type_name("KERNEL");
-  command
-      ->add_option("arguments", flags->arguments,
-                   "operand=@file|path:file|generator, scalar=3.5, axis=1000")
-      ->type_name("NAME=VALUE");
-  command->add_option("--split", flags->split, "The axis to split the job along")
-      ->type_name("AXIS");
-  command->add_option("--grain", flags->grain,
-                      "Tasks a leaf: the least that is leased or committed");
-  command->add_option("--name", flags->name, "A name, for people");
-  command->add_option("--label", flags->labels, "A label, KEY=VALUE; may be given again")
-      ->type_name("KEY=VALUE");
-  command->add_option("--priority", flags->priority, "Larger goes first");
-  command->add_option("--retries", flags->retries, "Runs again after a task's own failure");
-  command->add_option("--crash-limit", flags->crash_limit,
-                      "Strikes before a task that crashes its executor is given up");
-  command->add_option("--max-failures", flags->max_failures,
-                      "End the job when more tasks than this have failed");
-  command->add_option("--time-limit", flags->time_limit,
-                      "End the job after this long: 90s, 1h30m, 2-00:30:00");
-  command->add_option("--device", flags->device, "auto, cpu or gpu")
-      ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
-  command->add_option("--cpus", flags->cpus, "Cores a task needs");
-  command->add_option("--mem", flags->memory, "Memory a task needs: 2GiB");
-  command->add_option("--max-lease", flags->max_lease_leaves,
-                      "The most leaves one lease may hold (0: the policy's choice)");
-  command->add_option("--request-id", flags->request_id,
-                      "Submitting again with the same id names the same job");
-  command->add_flag("--allow-failed", flags->allow_failed, "Succeed even if tasks fail");
-  command->add_flag("--reproducible", flags->reproducible,
-                    "Pin one implementation and device kind");
-  command->add_flag("--dry-run", flags->dry_run, "Say what would be done; submit nothing");
-  command->add_flag("-q,--quiet", flags->quiet, "No progress");
-}
-
-absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags) {
-  JobSpec spec;
-  spec.name = flags.name;
-  spec.split_axis = flags.split;
-  spec.grain = flags.grain;
-  spec.priority = flags.priority;
-  spec.retries = flags.retries;
-  spec.crash_limit = flags.crash_limit;
-  spec.max_task_failures = flags.max_failures;
-  spec.allow_failed = flags.allow_failed;
-  spec.reproducible = flags.reproducible;
-  spec.max_lease_leaves = flags.max_lease_leaves;
-  if (flags.device == "cpu") spec.device = DeviceChoice::kCpu;
-  if (flags.device == "gpu") spec.device = DeviceChoice::kGpu;
-  if (!flags.time_limit.empty()) {
-    ASSIGN_OR_RETURN(spec.time_limit, ParseDuration(flags.time_limit));
-  }
-  if (!flags.memory.empty()) {
-    ASSIGN_OR_RETURN(spec.resources.memory_bytes, ParseSize(flags.memory));
-  }
-  if (!flags.cpus.empty()) {
-    ASSIGN_OR_RETURN(const Scalar cpus, Scalar::Parse(flags.cpus, DType::kF64));
-    if (!(cpus.AsDouble() > 0) || cpus.AsDouble() > 1e6) {
-      return InvalidError(reason::kBadResources,
-                          StrCat("--cpus ", flags.cpus, " is no number of cores; give 0.5 or 2"));
+// Says of which argument an error speaks, where the master's sentence does not.
+absl::Status NameArgument(const absl::Status& status) {
+  const std::string field = FieldOf(status);
+  for (const std::string_view list : {"spec.operands.", "spec.scalars.", "spec.axis_extents."}) {
+    if (!field.starts_with(list)) continue;
+    const std::string name = field.substr(list.size(), field.find('.', list.size()) - list.size());
+    if (ToStd(status.message()).find(name) == std::string_view::npos) {
+      return WithContext(status, StrCat("argument ", name));
     }
-    spec.resources.cpus_e4 = static_cast<int64_t>(cpus.AsDouble() * kWholeUnit + 0.5);
   }
-  for (const std::string& label : flags.labels) {
-    ASSIGN_OR_RETURN(const client::Argument pair, client::ParseArgument(label));
-    spec.labels[pair.name] = pair.value;
-  }
-  return spec;
+  return status;
 }
 
-absl::StatusOr<client::PreparedJob> PrepareFrom(client::Client* client, const RunFlags& flags) {
-  ASSIGN_OR_RETURN(JobSpec spec, SpecOf(flags));
+absl::StatusOr<client::PreparedJob> Prepare(client::Client* client, const RunFlags& flags,
+                                            JobSpec spec) {
   std::vector<client::Argument> arguments;
   for (const std::string& text : flags.arguments) {
     ASSIGN_OR_RETURN(arguments.emplace_back(), client::ParseArgument(text));
@@ -112,25 +50,40 @@ absl::StatusOr<client::PreparedJob> PrepareFrom(client::Client* client, const Ru
   return client::PrepareJob(kernel, std::move(spec), arguments);
 }
 
-absl::Status UploadAll(client::Client* client, const client::PreparedJob& job, bool quiet) {
+absl::StatusOr<Planned> Plan(client::Client* client, const RunFlags& flags) {
+  Planned planned;
+  ASSIGN_OR_RETURN(JobSpec spec, SpecOf(flags));
+  for (const std::string& out : flags.outs) {
+    ASSIGN_OR_RETURN(planned.targets.emplace_back(), ParseOut(out));
+  }
+  ASSIGN_OR_RETURN(planned.job, Prepare(client, flags, std::move(spec)));
+  absl::StatusOr<client::JobPlan> plan = client->Plan(planned.job.spec);
+  if (!plan.ok()) return NameArgument(plan.status());
+  planned.plan = *std::move(plan);
+  RETURN_IF_ERROR(CheckTargets(planned.targets, planned.plan.outputs, flags.force));
+  return planned;
+}
+
+absl::Status UploadAll(client::Client* client, const client::PreparedJob& job,
+                       Progress::Style style) {
   if (job.uploads.empty()) return absl::OkStatus();
-  Progress progress(stderr, quiet ? Progress::Style::kNone : Progress::StyleFor(stderr), "upload",
-                    "bytes", Clock::Real());
+  Progress progress(stderr, style, "upload", "bytes", Clock::Real());
   return client
       ->Upload(job.uploads,
                [&](uint64_t sent, uint64_t total) { progress.Update(sent, total, ""); })
       .status();
 }
 
-absl::Status DryRun(Context* context, client::Client* client, const client::PreparedJob& job) {
-  // The master looks for blobs too; a dry run says so instead of uploading.
-  ASSIGN_OR_RETURN(const client::JobPlan plan, client->Plan(job.spec));
-  std::cout << (context->json() ? RenderObject("plan", PlanJson(plan)) : PlanText(plan));
+absl::Status DryRun(Context* context, client::Client* client, const Planned& planned) {
+  ASSIGN_OR_RETURN(const uint64_t bytes, client->BytesToUpload(planned.job.uploads));
+  std::cout << PlanRecord(planned.plan, bytes).Render(context->format());
+  std::cerr << "nothing was submitted\n";
   return absl::OkStatus();
 }
 
 absl::Status Finish(Context* context, client::Client* client, const client::JobInfo& job,
-                    const std::vector<OutTarget>& targets, const std::vector<std::string>& names) {
+                    const std::vector<OutTarget>& targets, const std::vector<std::string>& names,
+                    bool printed) {
   SayEnd(client, job, names);
   context->exit_code = ExitCodeOf(job.state);
   const bool whole = job.state == client::JobState::kSucceeded;
@@ -144,53 +97,52 @@ absl::Status Finish(Context* context, client::Client* client, const client::JobI
     }
     RETURN_IF_ERROR(WriteTargets(client, job, there, names, {}));
   }
-  if (context->json()) {
-    std::cout << RenderObject("job", JobJson(job));
-  } else if (whole) {
-    ASSIGN_OR_RETURN(const std::string small,
-                     SmallOutputs(client, job, targets, kPrintedElementsMax, {}));
-    std::cout << small;
+  if (context->format() != Format::kTable && context->format() != Format::kWide) {
+    std::cout << JobRecord(job).Render(context->format());
+  } else if (whole && !printed) {
+    ASSIGN_OR_RETURN(const auto small, SmallOutputs(client, job, targets, kRunPrintedMax, {}));
+    std::cout << SmallOutputsText(small);
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<client::JobInfo> WaitFor(Context* context, client::Client* client, JobId job,
+                                        const RunFlags& flags, uint64_t* printed) {
+  WaitOptions options{context->progress_style(flags.quiet)};
+  options.on_ctrl_c = flags.on_ctrl_c == "ask" ? OnCtrlC::kAskToCancel : OnCtrlC::kDetach;
+  if (!flags.follow) return WaitWithProgress(client, job, options);
+  // A bar would be drawn through the lines.
+  if (options.style == Progress::Style::kBar) options.style = Progress::Style::kNone;
+  Follower follower(client, context->format());
+  const auto info = WaitWithProgress(
+      client, job, options, [&](const client::JobInfo& now) { return follower.Update(now); });
+  *printed = follower.printed();
+  return info;
+}
+
 absl::Status Run(Context* context, const RunFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
-  std::vector<OutTarget> targets;
-  for (const std::string& out : flags.outs) {
-    ASSIGN_OR_RETURN(targets.emplace_back(), ParseOut(out));
-  }
-  ASSIGN_OR_RETURN(const client::PreparedJob job, PrepareFrom(client, flags));
-  if (flags.dry_run) return DryRun(context, client, job);
-  // All that can be refused is refused before a byte is uploaded or a task runs.
-  ASSIGN_OR_RETURN(const client::JobPlan plan, client->Plan(job.spec));
-  RETURN_IF_ERROR(CheckTargets(targets, plan.outputs, flags.force));
-  RETURN_IF_ERROR(UploadAll(client, job, flags.quiet));
-  CatchInterrupts();
-  ASSIGN_OR_RETURN(client::JobInfo info, client->Submit(job.spec, flags.request_id));
-  if (!flags.quiet) std::cerr << "job " << info.id.value() << " submitted\n";
-  ASSIGN_OR_RETURN(info, WaitWithProgress(client, info.id, flags.quiet));
-  if (!client::HasEnded(info.state)) {
-    std::cerr << "\njob " << info.id.value() << " goes on; come back with `tandem job wait "
-              << info.id.value() << "`, end it with `tandem job cancel " << info.id.value()
-              << "`\n";
-    context->exit_code = kExitInterrupted;
-    return absl::OkStatus();
-  }
-  const auto names =
-      job.item_names.empty() ? std::vector<std::string>() : job.item_names.begin()->second;
-  return Finish(context, client, info, targets, names);
+  ASSIGN_OR_RETURN(const Planned planned, Plan(client, flags));
+  if (flags.dry_run) return DryRun(context, client, planned);
+  RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
+  CatchForWait(flags.on_ctrl_c == "ask" ? OnCtrlC::kAskToCancel : OnCtrlC::kDetach);
+  ASSIGN_OR_RETURN(client::JobInfo info, client->Submit(planned.job.spec, flags.request_id));
+  if (!flags.quiet) std::cerr << "job " << info.id << " submitted\n";
+  uint64_t printed = 0;
+  ASSIGN_OR_RETURN(info, WaitFor(context, client, info.id, flags, &printed));
+  const auto& names = planned.job.item_names;
+  return Finish(context, client, info, planned.targets,
+                names.empty() ? std::vector<std::string>() : names.begin()->second, printed > 0);
 }
 
 absl::Status Submit(Context* context, const RunFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
-  ASSIGN_OR_RETURN(const client::PreparedJob job, PrepareFrom(client, flags));
-  if (flags.dry_run) return DryRun(context, client, job);
-  RETURN_IF_ERROR(client->Plan(job.spec).status());
-  RETURN_IF_ERROR(UploadAll(client, job, flags.quiet));
-  ASSIGN_OR_RETURN(const client::JobInfo info, client->Submit(job.spec, flags.request_id));
-  std::cout << (context->json() ? RenderObject("job", JobJson(info))
-                                : StrCat(info.id.value(), "\n"));
+  ASSIGN_OR_RETURN(const Planned planned, Plan(client, flags));
+  if (flags.dry_run) return DryRun(context, client, planned);
+  RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
+  ASSIGN_OR_RETURN(const client::JobInfo info, client->Submit(planned.job.spec, flags.request_id));
+  std::cout << (context->json() ? JobRecord(info).Render(context->format())
+                                : StrCat(info.id, "\n"));
   return absl::OkStatus();
 }
 
@@ -205,21 +157,28 @@ void AddRunCommands(CLI::App* app, Context* context) {
       "  tandem run image_sobel image=@photos/ --out edges=@edges/ --allow-failed\n"
       "  tandem run black_scholes spot='uniform(seed=1,lo=50,hi=150)' strike='constant(100)' \\\n"
       "      years='uniform(seed=2,lo=0.1,hi=2)' rate=0.03 volatility=0.2 n=10000000 --out "
-      "call=@call.npy\n",
+      "call=@call.npy\n"
+      "  tandem run kmer_count base=@genome.fa k=15 --dry-run\n",
       [context, run_flags] { return Run(context, *run_flags); });
-  AddFlags(run, run_flags.get());
+  AddRunFlags(run, run_flags.get());
   run->add_option("--out", run_flags->outs,
                   "output=@file.npy, output=@directory/ or output=-; may be given again")
-      ->type_name("NAME=@PATH");
+      ->type_name("NAME=@PATH")
+      ->allow_extra_args(false);
   run->add_flag("--force", run_flags->force, "Overwrite what is there");
+  run->add_flag("--follow", run_flags->follow,
+                "Print each task's results, in order, as soon as they are there");
+  run->add_option("--on-ctrl-c", run_flags->on_ctrl_c,
+                  "detach: leave the job, which goes on; ask: a second Ctrl-C cancels it")
+      ->check(OneOf({"detach", "ask"}));
   AddFormat(run, context);
   const auto submit_flags = std::make_shared<RunFlags>();
   CLI::App* submit =
       AddCommand(app, context, "submit", "Submit a job and print its number; do not wait.",
-                 "  tandem submit monte_carlo_pi n=1000000000 seed=7\n"
+                 "  tandem submit monte_carlo_pi n=1000000000 seed=7 --name pi --label team=a\n"
                  "  tandem job wait last\n",
                  [context, submit_flags] { return Submit(context, *submit_flags); });
-  AddFlags(submit, submit_flags.get());
+  AddRunFlags(submit, submit_flags.get());
   AddFormat(submit, context);
 }
 

@@ -1,11 +1,11 @@
 #include "client/cli/selectors.h"
 
-#include <optional>
+#include <charconv>
+#include <system_error>
 
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
-#include "common/model/scalar.h"
 
 namespace tandem::cli {
 namespace {
@@ -17,9 +17,12 @@ absl::Status Bad(std::string_view text) {
 }
 
 absl::StatusOr<uint64_t> Number(std::string_view digits, std::string_view whole) {
-  const auto value = Scalar::Parse(digits, DType::kU64);
-  if (digits.empty() || !value.ok() || digits[0] == '+' || value->bits() == 0) return Bad(whole);
-  return value->bits();
+  uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (failed != std::errc() || end != digits.data() + digits.size() || value == 0) {
+    return Bad(whole);
+  }
+  return value;
 }
 
 absl::Status AddInterval(std::string_view part, std::vector<JobId>* jobs) {

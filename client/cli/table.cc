@@ -7,6 +7,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kTitleWidthMin = 10;
+
 // What is not UTF-8 becomes U+FFFD: output is always valid JSON.
 std::string Dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
@@ -64,10 +66,11 @@ std::string Table::Render(Format format) const {
     case Format::kWide:
       return RenderText(format == Format::kWide);
     case Format::kJson:
-      return Dump(Json{{"version", 1}, {"kind", kind_}, {"items", items_}}, 2) + '\n';
+      return RenderObject(kind_, {{"items", items_}});
     case Format::kJsonl: {
       std::string out;
-      for (const Json& item : items_) out += Dump(item, -1) + '\n';
+      const std::string one = kind_.substr(0, kind_.size() - 1);
+      for (const Json& item : items_) out += RenderObject(one, item, true);
       return out;
     }
     case Format::kName: {
@@ -79,10 +82,37 @@ std::string Table::Render(Format format) const {
   return "";
 }
 
-std::string RenderObject(std::string_view kind, Json fields) {
-  Json object = {{"version", 1}, {"kind", kind}};
+void Record::Line(std::string_view title, std::string_view value) {
+  if (!value.empty()) lines_.emplace_back(title, value);
+}
+
+std::string Record::Render(Format format) const {
+  switch (format) {
+    case Format::kTable:
+    case Format::kWide: {
+      size_t width = kTitleWidthMin;
+      for (const auto& [title, value] : lines_) width = std::max(width, Width(title));
+      std::string out;
+      for (const auto& [title, value] : lines_) {
+        out += title;
+        out.append(width - Width(title) + 2, ' ');
+        out += value + '\n';
+      }
+      return out;
+    }
+    case Format::kJson:
+    case Format::kJsonl:
+      return RenderObject(kind_, fields_, format == Format::kJsonl);
+    case Format::kName:
+      return name_ + '\n';
+  }
+  return "";
+}
+
+std::string RenderObject(std::string_view kind, const Json& fields, bool compact) {
+  Json object = {{"api_version", kApiVersion}, {"kind", kind}};
   object.update(fields);
-  return Dump(object, 2) + '\n';
+  return Dump(object, compact ? -1 : 2) + '\n';
 }
 
 }  // namespace tandem::cli

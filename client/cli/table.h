@@ -1,11 +1,16 @@
-// Rows for people and for programs: table, wide, json, jsonl, name.
+// Rows or one thing, for people and for programs: table, wide, json, jsonl, name.
 //
-//   Table table({{"id"}, {"name"}, {"owner", Column::kWide}});
+//   Table table("jobs", {{"ID"}, {"NAME"}, {"OWNER", Column::kWide}});
 //   table.Add({"7", "pi", "ada"}, {{"id", 7}, …});
-//   std::cout << table.Render(Format::kTable);
+//   std::cout << table.Render(context->format());
 //
-// JSON is {"version":1,"kind":KIND,"items":[…]} (jsonl: an item a line); its fields are added,
-// never renamed. Thread-safety: one thread at a time.
+//   Record record("job", "7", {{"id", 7}, …});
+//   record.Line("state", "RUNNING");
+//   std::cout << record.Render(context->format());
+//
+// JSON begins with "api_version" and "kind": a list is {…, "kind": "jobs", "items": […]}, one thing
+// {…, "kind": "job", its fields}; jsonl is one such thing a line. Fields are added, never renamed.
+// Thread-safety: one thread at a time.
 #ifndef TANDEM_CLIENT_CLI_TABLE_H_
 #define TANDEM_CLIENT_CLI_TABLE_H_
 
@@ -18,6 +23,8 @@
 
 namespace tandem::cli {
 
+inline constexpr char kApiVersion[] = "tandem.v1";
+
 enum class Format { kTable, kWide, kJson, kJsonl, kName };
 std::optional<Format> FormatFromName(std::string_view name);
 
@@ -29,10 +36,11 @@ struct Column {
 
 class Table {
  public:
+  // `kind`: a plural that is its singular and an s.
   Table(std::string kind, std::vector<Column> columns)
       : kind_(std::move(kind)), columns_(std::move(columns)) {}
 
-  // The first cell is the row's name. REQUIRES: a cell a column.
+  // The first cell is the row's name.
   void Add(std::vector<std::string> cells, nlohmann::ordered_json item);
   std::string Render(Format format) const;
 
@@ -45,8 +53,25 @@ class Table {
   nlohmann::ordered_json items_ = nlohmann::ordered_json::array();
 };
 
-// JSON of one thing: {"version":1,"kind":KIND, …}.
-std::string RenderObject(std::string_view kind, nlohmann::ordered_json fields);
+// One thing: `title  value` lines, or JSON.
+class Record {
+ public:
+  Record(std::string kind, std::string name, nlohmann::ordered_json fields)
+      : kind_(std::move(kind)), name_(std::move(name)), fields_(std::move(fields)) {}
+
+  // Left out where the value is empty.
+  void Line(std::string_view title, std::string_view value);
+  std::string Render(Format format) const;
+
+ private:
+  std::string kind_, name_;
+  nlohmann::ordered_json fields_;
+  std::vector<std::pair<std::string, std::string>> lines_;
+};
+
+// {"api_version": …, "kind": KIND, …} and a newline; on one line if `compact`.
+std::string RenderObject(std::string_view kind, const nlohmann::ordered_json& fields,
+                         bool compact = false);
 
 }  // namespace tandem::cli
 

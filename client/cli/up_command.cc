@@ -3,7 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -15,6 +17,9 @@
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/listen.h"
+#include "client/cli/option_types.h"
+#include "client/cli/scratch_directory.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
@@ -28,49 +33,13 @@ constexpr absl::Duration kStartPatience = absl::Seconds(20);
 constexpr absl::Duration kStopPatience = absl::Seconds(10);
 constexpr int kPollMilliseconds = 100;
 constexpr int kWorkersMax = 64;
+constexpr char kHost[] = "127.0.0.1";
+constexpr int kUsualPort = 7460;
 
 struct UpFlags {
   int workers = 1;
   std::string directory, ready_file, local_data = "auto";
-  int port = 7460;
-};
-
-// The cluster's directory: the user's, kept, or a fresh one that goes with this object.
-class Directory {
- public:
-  static absl::StatusOr<Directory> Make(const std::string& asked) {
-    Directory directory;
-    std::error_code failed;
-    if (asked.empty()) {
-      std::string name = (fs::temp_directory_path(failed) / "tandem-XXXXXX").string();
-      if (mkdtemp(name.data()) == nullptr) failed = std::error_code(errno, std::generic_category());
-      directory.path_ = name;
-      directory.temporary_ = !failed;
-    } else {
-      directory.path_ = fs::absolute(asked, failed).string();
-      if (!failed) fs::create_directories(directory.path_, failed);
-    }
-    if (failed) {
-      return InvalidError(reason::kPathUnreadable,
-                          StrCat("cannot make the directory ", Quoted(directory.path_), ": ",
-                                 failed.message(), "; choose another with --dir"));
-    }
-    return directory;
-  }
-  Directory(Directory&& other) noexcept
-      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, false)) {}
-  Directory& operator=(Directory&&) = delete;
-  ~Directory() {
-    std::error_code ignored;
-    if (temporary_) fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  bool temporary() const { return temporary_; }
-
- private:
-  Directory() = default;
-  std::string path_;
-  bool temporary_ = false;
+  std::string port;  // "": the settings' own, or another where that is taken
 };
 
 // This process's CPUs in `parts` lists ("0-3" as "0,1,2,3"), none empty: with fewer CPUs than parts
@@ -94,13 +63,29 @@ std::vector<std::string> CpuShares(int parts) {
   return shares;
 }
 
+// The port asked for, which must be free; the usual one where it is free; else any.
+absl::StatusOr<int> ChoosePort(const std::string& asked) {
+  int port = kUsualPort;
+  if (!asked.empty()) std::from_chars(asked.data(), asked.data() + asked.size(), port);
+  if (port == 0) return port;
+  const int error = TryListen({.host = kHost, .port = port});
+  if (error == 0) return port;
+  if (asked.empty()) return 0;
+  return Error(
+      error == EACCES ? absl::StatusCode::kPermissionDenied : absl::StatusCode::kUnavailable,
+      reason::kAddressInUse,
+      StrCat("cannot listen at ", kHost, ":", port, ": ", std::strerror(error),
+             "; leave --port out, and a free one is taken"));
+}
+
 class LocalCluster {
  public:
   LocalCluster(Context* context, UpFlags flags, std::string directory)
       : context_(context), flags_(std::move(flags)), directory_(std::move(directory)) {}
 
   absl::Status Start() {
-    RETURN_IF_ERROR(StartMaster());
+    ASSIGN_OR_RETURN(const int wanted, ChoosePort(flags_.port));
+    RETURN_IF_ERROR(StartMaster(wanted));
     const std::vector<std::string> shares = CpuShares(flags_.workers);
     for (int i = 0; i < flags_.workers; ++i) {
       const std::string name = StrCat("w", i + 1);
@@ -166,18 +151,18 @@ class LocalCluster {
     return Context::BinaryDirectory() + "/" + name;
   }
 
-  absl::Status StartMaster() {
+  absl::Status StartMaster(int port) {
     const std::string port_file = directory_ + "/master.port";
     std::error_code ignored;
     fs::remove(port_file, ignored);
-    ASSIGN_OR_RETURN(
-        master_, ChildProcess::Start({Program("tandem-master"), "--dir", directory_ + "/master",
-                                      "--listen", StrCat("127.0.0.1:", flags_.port), "--port-file",
-                                      port_file, "--local-data", flags_.local_data}));
+    ASSIGN_OR_RETURN(master_,
+                     ChildProcess::Start({Program("tandem-master"), "--dir", directory_ + "/master",
+                                          "--listen", StrCat(kHost, ":", port), "--port-file",
+                                          port_file, "--local-data", flags_.local_data}));
     const absl::Time give_up = absl::Now() + kStartPatience;
-    for (int port = 0;; absl::SleepFor(absl::Milliseconds(5))) {
+    for (;; absl::SleepFor(absl::Milliseconds(5))) {
       if (std::ifstream(port_file) >> port && port > 0) {
-        context_->address = StrCat("127.0.0.1:", port);
+        context_->address = StrCat(kHost, ":", port);
         return absl::OkStatus();
       }
       if (const auto ended = master_->Poll(); ended.has_value()) {
@@ -219,21 +204,22 @@ class LocalCluster {
   std::vector<ChildProcess> workers_;
 };
 
+void Announce(const Context& context, const UpFlags& flags, const ScratchDirectory& directory) {
+  const bool usual = context.address == StrCat(kHost, ":", kUsualPort) &&
+                     context.settings.Get("address").origin == Origin::kDefault;
+  std::cout << "master    " << context.address << "\nworkers   " << flags.workers << "\ndata      "
+            << directory.path() << (directory.temporary() ? " (removed at the end)" : "")
+            << "\ntry       tandem " << (usual ? "" : StrCat("--address ", context.address, " "))
+            << "run monte_carlo_pi n=1000000000 seed=7\nCtrl-C ends it." << std::endl;
+}
+
 absl::Status Up(Context* context, const UpFlags& flags) {
-  if (flags.workers < 0 || flags.workers > kWorkersMax) {
-    return InvalidError(reason::kBadArgument,
-                        StrCat("--workers ", flags.workers, " is not between 0 and ", kWorkersMax));
-  }
   CatchInterrupts();
-  ASSIGN_OR_RETURN(const Directory directory, Directory::Make(flags.directory));
+  ASSIGN_OR_RETURN(const ScratchDirectory directory, ScratchDirectory::Make(flags.directory));
   LocalCluster cluster(context, flags, directory.path());
   absl::Status status = cluster.Start();
   if (status.ok()) {
-    std::cout << "master    " << context->address << "\nworkers   " << flags.workers
-              << "\ndata      " << directory.path()
-              << (directory.temporary() ? " (removed at the end)" : "")
-              << "\ntry       tandem --address " << context->address
-              << " run monte_carlo_pi n=1000000000 seed=7\nCtrl-C ends it." << std::endl;
+    Announce(*context, flags, directory);
     if (!flags.ready_file.empty()) status = cluster.WriteReadyFile();
     if (!status.ok()) {
       cluster.Stop();
@@ -251,17 +237,20 @@ void AddUpCommand(CLI::App* app, Context* context) {
   const auto flags = std::make_shared<UpFlags>();
   CLI::App* up =
       AddCommand(app, context, "up", "Run a master and workers on this machine until Ctrl-C.",
-                 "  tandem up\n  tandem up --workers 2 --port 0 --dir ./cluster\n",
+                 "  tandem up\n  tandem up --workers 2 --dir ./cluster\n",
                  [context, flags] { return Up(context, *flags); });
-  up->add_option("--workers", flags->workers, "How many; the cores are shared out among them");
-  up->add_option("--port", flags->port, "The master's port on 127.0.0.1; 0: any free one")
-      ->check(CLI::Range(0, 65535));
+  up->add_option("--workers", flags->workers, "How many; the cores are shared out among them")
+      ->check(Count(0, kWorkersMax));
+  up->add_option("--port", flags->port,
+                 "The master's port on 127.0.0.1 (default: 7460, or any free one where that is "
+                 "taken; 0: any free one)")
+      ->check(Count(0, 65535));
   up->add_option("--dir", flags->directory,
                  "Where it keeps its data (default: a temporary directory)")
       ->type_name("DIR");
   up->add_option("--local-data", flags->local_data,
                  "auto: bytes on the same host are mapped; never: they go over gRPC")
-      ->check(CLI::IsMember({"auto", "never"}));
+      ->check(OneOf({"auto", "never"}));
   up->add_option("--ready-file", flags->ready_file, "Written, as JSON, once everything is up")
       ->type_name("FILE");
 }

@@ -12,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/job_spec_check.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/owner.h"
 #include "common/rpc/status.h"
@@ -95,6 +96,24 @@ class Client::Impl {
     }
   }
 
+  // The same for a watch, which StopWaiting() ends also between two calls.
+  template <class Call>
+  absl::Status RetryWatch(Call call) {
+    bool away = false;
+    const absl::Time give_up = absl::Now() + options_.watch_patience;
+    for (absl::Duration backoff = kBackoffFirst;; backoff = std::min(backoff * 2, kBackoffMax)) {
+      grpc::ClientContext context;
+      rpc::SetOwner(&context, options_.owner);
+      const absl::Status status = rpc::FromGrpc(call(&context));
+      if (status.code() != absl::StatusCode::kUnavailable) return status;
+      if (absl::Now() + backoff >= give_up) return Unavailable(status);
+      if (!std::exchange(away, true) && options_.on_away) options_.on_away();
+      absl::MutexLock lock(&mu_);
+      mu_.AwaitWithTimeout(absl::Condition(&stopped_), backoff);
+      if (stopped_) return absl::OkStatus();
+    }
+  }
+
   // One unary call.
   template <class Stub, class Request, class Response>
   absl::Status Call(Stub* stub,
@@ -112,8 +131,6 @@ class Client::Impl {
         StrCat("no master answers at ", options_.address, " (", ToStd(status.message()),
                "); start one with `tandem up`, or name it with --address or TANDEM_ADDRESS"));
   }
-
-  absl::Duration watch_patience() const { return options_.watch_patience; }
 
   // The watch that Wait reads, so that StopWaiting can end it.
   bool BeginWatch(grpc::ClientContext* context) {
@@ -136,6 +153,12 @@ class Client::Impl {
   }
   void Prepare(grpc::ClientContext* context) const { rpc::SetOwner(context, options_.owner); }
 
+  // An upload that the master has not, and how many of its bytes it has.
+  struct Missing {
+    const client::Upload* upload;
+    uint64_t from;
+  };
+  absl::StatusOr<std::vector<Missing>> FindMissing(const std::vector<client::Upload>& uploads);
   absl::StatusOr<uint64_t> UploadOne(const client::Upload& upload, uint64_t from,
                                      absl::FunctionRef<void(uint64_t)> sent);
 
@@ -193,8 +216,8 @@ absl::StatusOr<KernelInfo> Client::GetKernel(std::string_view name) {
   const std::string_view near = Nearest(wanted.name, names);
   return Error(absl::StatusCode::kNotFound, reason::kUnknownKernel,
                StrCat("no kernel is named ", Quoted(name),
-                      near.empty() ? "" : StrCat("; did you mean ", near, "?"),
-                      " `tandem kernel ls` lists them"));
+                      near.empty() ? "; " : StrCat("; did you mean ", near, "? "),
+                      "`tandem kernel ls` lists them"));
 }
 
 absl::StatusOr<std::vector<WorkerSummary>> Client::ListWorkers() {
@@ -253,10 +276,9 @@ absl::StatusOr<uint64_t> Client::Impl::UploadOne(const client::Upload& upload, u
   return bytes;
 }
 
-absl::StatusOr<uint64_t> Client::Upload(const std::vector<client::Upload>& uploads,
-                                        UploadProgress progress) {
-  uint64_t total = 0, sent = 0;
-  std::vector<std::pair<const client::Upload*, uint64_t>> missing;
+absl::StatusOr<std::vector<Client::Impl::Missing>> Client::Impl::FindMissing(
+    const std::vector<client::Upload>& uploads) {
+  std::vector<Missing> missing;
   for (size_t at = 0; at < uploads.size(); at += kBlobsAStat) {
     v1::StatBlobsRequest request;
     v1::StatBlobsResponse response;
@@ -264,15 +286,28 @@ absl::StatusOr<uint64_t> Client::Upload(const std::vector<client::Upload>& uploa
     for (size_t i = at; i < end; ++i) {
       wire::Encode(BlobLocator{uploads[i].id, uploads[i].source.size()}, request.add_blobs());
     }
-    RETURN_IF_ERROR(
-        impl_->Call(impl_->lists.get(), &v1::Data::Stub::StatBlobs, request, &response));
+    RETURN_IF_ERROR(Call(lists.get(), &v1::Data::Stub::StatBlobs, request, &response));
     for (size_t i = at; i < end && i - at < static_cast<size_t>(response.blobs_size()); ++i) {
       const v1::BlobStat& stat = response.blobs(static_cast<int>(i - at));
       if (stat.present()) continue;
-      missing.emplace_back(&uploads[i], stat.uploaded());
-      total += uploads[i].source.size() - std::min(stat.uploaded(), uploads[i].source.size());
+      missing.push_back({&uploads[i], std::min(stat.uploaded(), uploads[i].source.size())});
     }
   }
+  return missing;
+}
+
+absl::StatusOr<uint64_t> Client::BytesToUpload(const std::vector<client::Upload>& uploads) {
+  ASSIGN_OR_RETURN(const auto missing, impl_->FindMissing(uploads));
+  uint64_t bytes = 0;
+  for (const auto& [upload, from] : missing) bytes += upload->source.size() - from;
+  return bytes;
+}
+
+absl::StatusOr<uint64_t> Client::Upload(const std::vector<client::Upload>& uploads,
+                                        UploadProgress progress) {
+  ASSIGN_OR_RETURN(const auto missing, impl_->FindMissing(uploads));
+  uint64_t total = 0, sent = 0;
+  for (const auto& [upload, from] : missing) total += upload->source.size() - from;
   for (const auto& [upload, from] : missing) {
     const uint64_t before = sent;
     ASSIGN_OR_RETURN(const uint64_t bytes, impl_->UploadOne(*upload, from, [&](uint64_t done) {
@@ -285,10 +320,22 @@ absl::StatusOr<uint64_t> Client::Upload(const std::vector<client::Upload>& uploa
 
 // ---- jobs ----
 
+// Texts that Protobuf would not take get an error of ours.
+absl::Status EncodeChecked(const JobSpec& spec, std::string request_id,
+                           v1::SubmitJobRequest* request) {
+  RETURN_IF_ERROR(WithField(CheckJobTexts(spec, JobLimits()), "spec"));
+  JobSpec of_call;
+  of_call.request_id = std::move(request_id);
+  RETURN_IF_ERROR(CheckJobTexts(of_call, JobLimits()));
+  wire::Encode(spec, request->mutable_spec());
+  request->set_request_id(std::move(of_call.request_id));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<JobInfo> Client::Submit(const JobSpec& spec, std::string request_id) {
   v1::SubmitJobRequest request;
-  wire::Encode(spec, request.mutable_spec());
-  request.set_request_id(request_id.empty() ? FreshRequestId() : std::move(request_id));
+  RETURN_IF_ERROR(
+      EncodeChecked(spec, request_id.empty() ? FreshRequestId() : std::move(request_id), &request));
   v1::Job response;
   RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::SubmitJob, request, &response));
   return FromWire(&response);
@@ -296,7 +343,7 @@ absl::StatusOr<JobInfo> Client::Submit(const JobSpec& spec, std::string request_
 
 absl::StatusOr<JobPlan> Client::Plan(const JobSpec& spec) {
   v1::SubmitJobRequest request;
-  wire::Encode(spec, request.mutable_spec());
+  RETURN_IF_ERROR(EncodeChecked(spec, "", &request));
   v1::JobPlan response;
   RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::PlanJob, request, &response));
   return FromWire(&response);
@@ -362,32 +409,30 @@ absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const Job
   for (;;) {
     bool stopped = false;
     absl::Status unreadable = absl::OkStatus();
-    // A watch has no deadline of its own; Retry's is replaced.
-    const absl::Status status =
-        impl_->Retry(impl_->watch_patience(), [&](grpc::ClientContext* context) {
-          context->set_deadline(std::chrono::system_clock::time_point::max());
-          if (!impl_->BeginWatch(context)) return grpc::Status::OK;
-          v1::WatchJobRequest request;
-          request.set_id(job.value());
-          request.set_after_sequence(last.sequence);
-          const auto reader = impl_->jobs->WatchJob(context, request);
-          v1::Job message;
-          bool any = false;
-          while (!stopped && unreadable.ok() && reader->Read(&message)) {
-            any = true;
-            auto info = FromWire(&message);
-            if (!info.ok()) {
-              unreadable = info.status();
-              break;
-            }
-            last = *std::move(info);
-            stopped = !on_change(last);
-          }
-          if (stopped || !unreadable.ok()) context->TryCancel();
-          const grpc::Status ended = reader->Finish();
-          // A watch that had begun starts over with fresh patience.
-          return any ? grpc::Status::OK : ended;
-        });
+    const absl::Status status = impl_->RetryWatch([&](grpc::ClientContext* context) {
+      if (!impl_->BeginWatch(context)) return grpc::Status::OK;
+      v1::WatchJobRequest request;
+      request.set_id(job.value());
+      request.set_after_sequence(last.sequence);
+      const auto reader = impl_->jobs->WatchJob(context, request);
+      v1::Job message;
+      bool any = false;
+      while (!stopped && unreadable.ok() && reader->Read(&message)) {
+        any = true;
+        auto info = FromWire(&message);
+        if (!info.ok()) {
+          unreadable = info.status();
+          break;
+        }
+        last = *std::move(info);
+        stopped = !on_change(last);
+      }
+      if (stopped || !unreadable.ok()) context->TryCancel();
+      const grpc::Status ended = reader->Finish();
+      impl_->EndWatch();
+      // A watch that had begun starts over with fresh patience.
+      return any ? grpc::Status::OK : ended;
+    });
     RETURN_IF_ERROR(unreadable);
     if (stopped || HasEnded(last.state) || impl_->stopped()) return last;
     if (status.code() == absl::StatusCode::kAborted) continue;
@@ -421,6 +466,24 @@ absl::Status Client::ReadOutput(JobId job, const std::string& output,
   RETURN_IF_ERROR(taken);
   if (absl::IsUnavailable(status)) return impl_->Unavailable(status);
   return status;
+}
+
+absl::StatusOr<uint64_t> Client::DoneUntil(JobId job, const std::string& output, uint64_t from) {
+  v1::ListOutputRequest request;
+  request.set_job(job.value());
+  request.set_output(output);
+  request.set_first_task(from);
+  do {
+    v1::ListOutputResponse response;
+    RETURN_IF_ERROR(
+        impl_->Call(impl_->lists.get(), &v1::Data::Stub::ListOutput, request, &response));
+    for (const v1::OutputRun& run : response.runs()) {
+      if (run.first_task() > from) return from;
+      from = run.first_task() + run.task_count();
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return from;
 }
 
 absl::Status Client::ReadItems(JobId job, const std::string& output, const TaskSelection& selection,

@@ -19,6 +19,7 @@
 #define TANDEM_CLIENT_LIB_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,6 +47,8 @@ struct Options {
   // How long an unreachable master is tried again; while waiting for a job, `watch_patience`.
   absl::Duration patience = absl::Seconds(3);
   absl::Duration watch_patience = absl::Seconds(60);
+  // Called, from the thread that waits, when the master is away while a job is waited for.
+  std::function<void()> on_away;
   // Of one call other than watching and reading.
   absl::Duration deadline = absl::Seconds(60);
 };
@@ -152,6 +155,8 @@ class Client {
   absl::StatusOr<std::vector<WorkerSummary>> ListWorkers();
   absl::StatusOr<MasterSummary> GetMaster();
 
+  // How many bytes Upload() would send.
+  absl::StatusOr<uint64_t> BytesToUpload(const std::vector<client::Upload>& uploads);
   // Sends what the master lacks; goes on where a broken upload ended. Returns the bytes sent.
   absl::StatusOr<uint64_t> Upload(const std::vector<client::Upload>& uploads,
                                   UploadProgress progress);
@@ -175,6 +180,8 @@ class Client {
   // all.
   absl::Status ReadOutput(JobId job, const std::string& output, const TaskSelection& selection,
                           Sink sink);
+  // The first task from `from` on that an output, not reduced, has no result of yet.
+  absl::StatusOr<uint64_t> DoneUntil(JobId job, const std::string& output, uint64_t from);
   // A ragged output's items in order of tasks; failed tasks have none.
   absl::Status ReadItems(JobId job, const std::string& output, const TaskSelection& selection,
                          ItemSink sink);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <numeric>
+#include <limits>
 
 #include "common/base/checked_math.h"
 #include "common/base/error.h"
@@ -211,24 +211,39 @@ std::string Quoted(std::string_view text) {
   return quoted + (text.size() > kMost ? "…\"" : "\"");
 }
 
+namespace {
+
+// How many letters were left out, added, mistaken or swapped with their neighbour.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> rows(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        rows[i][j] = i + j;
+        continue;
+      }
+      const size_t substituted = rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      rows[i][j] = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return rows[a.size()][b.size()];
+}
+
+}  // namespace
+
 std::string_view Nearest(std::string_view typed, const std::vector<std::string_view>& candidates) {
+  constexpr size_t kTypedMax = 128;  // what is longer resembles no name
+  if (typed.size() > kTypedMax) return {};
   std::string_view best;
   size_t best_distance = std::max<size_t>(1, typed.size() / 3) + 1;
   for (const std::string_view candidate : candidates) {
-    std::vector<size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), size_t{0});
-    for (size_t i = 1; i <= typed.size(); ++i) {
-      size_t diagonal = row[0]++;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        const size_t substitute = diagonal + (typed[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
-      best = candidate;
-    }
+    const size_t distance = EditDistance(typed, candidate);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = candidate;
   }
   return best;
 }

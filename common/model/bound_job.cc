@@ -51,6 +51,7 @@ class Binder {
   absl::Status BindScalars();
   absl::StatusOr<Scalar> BindScalar(const ScalarSig& sig) const;
   absl::Status BindOperands();
+  absl::Status UnknownAxis(std::string_view name) const;
   absl::Status BindAxes();
   absl::StatusOr<int> ChooseAxis() const;
   absl::Status BindTasks();
@@ -206,15 +207,23 @@ absl::Status Binder::BindOperands() {
   return absl::OkStatus();
 }
 
+absl::Status Binder::UnknownAxis(std::string_view name) const {
+  const std::vector<std::string_view> names(signature_.axes().begin(), signature_.axes().end());
+  const std::string_view near = Nearest(name, names);
+  return InvalidError(
+      reason::kUnknownAxis,
+      StrCat(kernel_.name, " has no axis ", Quoted(name),
+             near.empty() ? StrCat("; it has ", absl::StrJoin(signature_.axes(), ", "))
+                          : StrCat("; did you mean ", near, "?")));
+}
+
 absl::Status Binder::BindAxes() {
   std::vector<int64_t> given(signature_.axes().size(), kUnknownExtent);
   for (const auto& [name, extent] : spec_.axis_extents) {
     const std::string field = StrCat("axis_extents.", name);
     const int axis = signature_.FindAxis(name);
     if (axis < 0) {
-      return WithField(
-          InvalidError(reason::kUnknownAxis, StrCat(kernel_.name, " has no axis ", Quoted(name))),
-          field);
+      return WithField(UnknownAxis(name), field);
     }
     if (extent < 0) {
       return WithField(InvalidError(reason::kBadSpec, StrCat("the extent of axis ", name, " is ",
@@ -243,9 +252,7 @@ absl::StatusOr<int> Binder::ChooseAxis() const {
   if (!spec_.split_axis.empty()) {
     axis = signature_.FindAxis(spec_.split_axis);
     if (axis < 0) {
-      return InvalidError(reason::kUnknownAxis,
-                          StrCat(kernel_.name, " has no axis ", Quoted(spec_.split_axis),
-                                 "; it has ", absl::StrJoin(signature_.axes(), ", ")));
+      return UnknownAxis(spec_.split_axis);
     }
   }
   RETURN_IF_ERROR(signature_.CheckSplittable(axis, task_axes));

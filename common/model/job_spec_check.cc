@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/base/utf8.h"
 
 namespace tandem {
 namespace {
@@ -35,11 +36,13 @@ absl::Status CheckText(std::string_view field, std::string_view text, uint64_t b
     return Bad(field, reason::kLimitExceeded,
                StrCat("has ", text.size(), " bytes, more than ", bytes_max));
   }
+  if (!IsUtf8(text)) return Bad(field, reason::kBadSpec, "is not UTF-8");
   const bool control = std::any_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
   if (control) {
-    return Bad(field, reason::kBadSpec, StrCat(Quoted(text), " has control characters"));
+    return Bad(field, reason::kBadSpec,
+               StrCat(Quoted(text), " has control characters; use printable ones"));
   }
   return absl::OkStatus();
 }
@@ -123,12 +126,17 @@ std::string_view DeviceChoiceName(DeviceChoice choice) {
   return "auto";
 }
 
-absl::Status CheckJobPolicy(const JobSpec& spec, const Capabilities& can, const JobLimits& limits) {
+absl::Status CheckJobTexts(const JobSpec& spec, const JobLimits& limits) {
   RETURN_IF_ERROR(CheckText("owner", spec.owner, limits.name_bytes_max));
   RETURN_IF_ERROR(CheckText("name", spec.name, limits.name_bytes_max));
   RETURN_IF_ERROR(CheckText("request_id", spec.request_id, limits.name_bytes_max));
   RETURN_IF_ERROR(CheckText("kernel", spec.kernel, limits.name_bytes_max));
-  RETURN_IF_ERROR(CheckLabels(spec, limits));
+  RETURN_IF_ERROR(CheckText("split_axis", spec.split_axis, limits.name_bytes_max));
+  return CheckLabels(spec, limits);
+}
+
+absl::Status CheckJobPolicy(const JobSpec& spec, const Capabilities& can, const JobLimits& limits) {
+  RETURN_IF_ERROR(CheckJobTexts(spec, limits));
   if (spec.command.has_value() && !can.commands) {
     return NotYet("command", spec.command->argv.empty() ? "" : Quoted(spec.command->argv[0]));
   }

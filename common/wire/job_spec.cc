@@ -28,8 +28,17 @@ absl::Status CheckCount(int count, std::string_view field) {
   return BadSpec(field, StrCat("has ", count, " entries; at most ", kListMax));
 }
 
+// What a text may hold is for CheckJobTexts() to say.
+absl::Status CheckSize(std::string_view text, std::string_view field) {
+  if (text.size() <= kTextBytesMax) return absl::OkStatus();
+  return WithField(
+      InvalidError(reason::kLimitExceeded,
+                   StrCat(field, " has ", text.size(), " bytes, more than ", kTextBytesMax)),
+      field);
+}
+
 absl::Status TakeText(std::string* from, std::string_view field, std::string* to) {
-  if (!from->empty()) RETURN_IF_ERROR(CheckText(*from, kTextBytesMax, field));
+  RETURN_IF_ERROR(CheckSize(*from, field));
   *to = std::move(*from);
   return absl::OkStatus();
 }
@@ -38,8 +47,8 @@ absl::Status TakeMap(google::protobuf::Map<std::string, std::string>* from, std:
                      std::map<std::string, std::string>* to) {
   RETURN_IF_ERROR(CheckCount(static_cast<int>(from->size()), field));
   for (auto& [key, value] : *from) {
-    RETURN_IF_ERROR(CheckText(key, kTextBytesMax, field));
-    RETURN_IF_ERROR(CheckText(value, kTextBytesMax, StrCat(field, ".", key)));
+    RETURN_IF_ERROR(CheckSize(key, field));
+    RETURN_IF_ERROR(CheckSize(value, field));
     to->emplace(key, std::move(value));
   }
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/data/xxh3.h"
+#include "common/model/job_spec_check.h"
 #include "common/rpc/owner.h"
 #include "common/rpc/status.h"
 #include "common/wire/decode_util.h"
@@ -91,7 +92,9 @@ absl::Status JobsService::QueueSubmit(const std::string& owner, const v1::Submit
                                   "request_id is missing: a fresh UUID makes a repeated call safe"),
                      "request_id");
   }
-  RETURN_IF_ERROR(wire::CheckText(request.request_id(), kRequestIdBytesMax, "request_id"));
+  JobSpec texts;
+  texts.request_id = request.request_id();
+  RETURN_IF_ERROR(CheckJobTexts(texts, JobLimits()));
   v1::JobSpec spec = request.spec();
   ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> bound, parts_.checker->Check(owner, &spec));
   return parts_.loop->Submit({.token = 0,

@@ -38,7 +38,6 @@ class JobsService final : public v1::Jobs::CallbackService {
  public:
   static constexpr uint32_t kPageSizeDefault = 100;
   static constexpr uint32_t kPageSizeMax = 1000;
-  static constexpr size_t kRequestIdBytesMax = 128;
 
   explicit JobsService(JobsServiceParts parts) : parts_(parts) {}
 

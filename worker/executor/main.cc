@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -96,7 +97,15 @@ absl::Status RunExecutor(const ExecutorLaunch& launch) {
   return Serve(channel.get(), &executor, [&launch] { return Orphaned(launch.parent_pid); });
 }
 
+constexpr char kHelp[] =
+    "tandem-executor drives the cores of a server for one owner. tandem-worker starts it; there is "
+    "nothing to start by hand.\n\nExample:\n  tandem-worker --master 10.0.0.1:7460 --dir "
+    "/var/lib/tandem-worker\n";
+
 int Main(int argc, char** argv) {
+  if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h")) {
+    return std::fputs(kHelp, stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : kSoftware;
+  }
   TuneAllocator();
   rpc::RouteGrpcLog();
   signal(SIGINT, SIG_IGN);  // A terminal's Ctrl-C is for the worker, which then says shutdown.

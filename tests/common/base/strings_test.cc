@@ -41,6 +41,7 @@ TEST(SplitTest, KeepsEmptyPieces) {
 
 TEST(NearestTest, FindsASlipAndNothingElse) {
   EXPECT_EQ(Nearest("stirke", {"spot", "strike", "years"}), "strike");
+  EXPECT_EQ(Nearest("jbo", {"run", "job", "up"}), "job");  // neighbours swapped are one slip
   EXPECT_EQ(Nearest("volatility", {"spot", "strike", "years"}), "");
 }
 

@@ -1,0 +1,133 @@
+#include "client/cli/run_flags.h"
+
+#include <limits>
+#include <utility>
+
+#include "client/cli/option_types.h"
+#include "client/lib/arguments.h"
+#include "common/base/error.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/model/bound_job.h"
+#include "common/model/job_spec_check.h"
+
+namespace tandem::cli {
+namespace {
+
+constexpr double kCpusMax = 1e6;
+
+absl::Status TakeResources(const RunFlags& flags, JobSpec* spec) {
+  if (!flags.time_limit.empty()) {
+    const auto limit = ParseDuration(flags.time_limit);
+    if (!limit.ok()) return WithField(limit.status(), "--time-limit");
+    spec->time_limit = *limit;
+  }
+  if (!flags.memory.empty()) {
+    const auto bytes = ParseSize(flags.memory);
+    if (!bytes.ok()) return WithField(bytes.status(), "--mem");
+    spec->resources.memory_bytes = *bytes;
+  }
+  if (!flags.cpus.empty()) {
+    const auto cpus = Scalar::Parse(flags.cpus, DType::kF64);
+    if (!cpus.ok() || !(cpus->AsDouble() > 0) || cpus->AsDouble() > kCpusMax) {
+      return WithField(
+          InvalidError(reason::kBadResources, StrCat("--cpus ", Quoted(flags.cpus),
+                                                     " is no number of cores; give 0.5 or 2")),
+          "--cpus");
+    }
+    spec->resources.cpus_e4 = static_cast<int64_t>(cpus->AsDouble() * kWholeUnit + 0.5);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeLabels(const RunFlags& flags, JobSpec* spec) {
+  for (const std::string& label : flags.labels) {
+    absl::StatusOr<client::Argument> pair = client::ParseArgument(label);
+    if (!pair.ok()) return WithField(WithContext(pair.status(), "--label"), "--label");
+    if (spec->labels.contains(pair->name)) {
+      return WithField(
+          InvalidError(reason::kBadArgument, StrCat("--label ", Quoted(pair->name),
+                                                    " is given twice; a key has one value")),
+          "--label");
+    }
+    spec->labels.emplace(std::move(pair->name), std::move(pair->value));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRunFlags(CLI::App* command, RunFlags* flags) {
+  const JobLimits limits;
+  command->add_option("kernel", flags->kernel, "The kernel's name")
+      ->required()
+      ->type_name("KERNEL");
+  command
+      ->add_option("arguments", flags->arguments,
+                   "operand=@file|path:file|generator, scalar=3.5, axis=1000")
+      ->type_name("NAME=VALUE");
+  command->add_option("--split", flags->split, "The axis to split the job along")
+      ->type_name("AXIS");
+  command
+      ->add_option("--grain", flags->grain, "Tasks a leaf: the least that is leased or committed")
+      ->check(Count(1));
+  command->add_option("--name", flags->name, "A name, for people");
+  command->add_option("--label", flags->labels, "A label, KEY=VALUE; may be given again")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--priority", flags->priority, "Larger goes first")
+      ->check(Integer(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
+  command->add_option("--retries", flags->retries, "Runs again after a task's own failure")
+      ->check(Count(0, limits.retries_max));
+  command
+      ->add_option("--crash-limit", flags->crash_limit,
+                   "Strikes before a task that crashes its executor is given up")
+      ->check(Count(1, limits.crash_limit_max));
+  command
+      ->add_option("--max-failures", flags->max_failures,
+                   "End the job when more tasks than this have failed")
+      ->check(Count(0));
+  command
+      ->add_option("--time-limit", flags->time_limit,
+                   "End the job after this long: 90s, 1h30m, 2-00:30:00")
+      ->type_name("DURATION");
+  command->add_option("--device", flags->device, "Which devices may run it")
+      ->check(OneOf({"auto", "cpu", "gpu"}));
+  command->add_option("--cpus", flags->cpus, "Cores a task needs");
+  command->add_option("--mem", flags->memory, "Memory a task needs: 2GiB")->type_name("SIZE");
+  command
+      ->add_option("--max-lease", flags->max_lease_leaves,
+                   "The most leaves one lease may hold (0: the policy's choice)")
+      ->check(Count(0));
+  command->add_option("--request-id", flags->request_id,
+                      "Submitting again with the same id names the same job");
+  command->add_flag("--allow-failed", flags->allow_failed, "Succeed even if tasks fail");
+  command->add_flag("--reproducible", flags->reproducible,
+                    "Pin one implementation and device kind");
+  command->add_flag("--dry-run", flags->dry_run, "Say what would be done; submit nothing");
+  command->add_flag("-q,--quiet", flags->quiet, "No progress");
+}
+
+absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags) {
+  JobSpec spec;
+  spec.name = flags.name;
+  spec.split_axis = flags.split;
+  spec.grain = flags.grain;
+  spec.priority = flags.priority;
+  spec.retries = flags.retries;
+  spec.crash_limit = flags.crash_limit;
+  spec.max_task_failures = flags.max_failures;
+  spec.allow_failed = flags.allow_failed;
+  spec.reproducible = flags.reproducible;
+  spec.max_lease_leaves = flags.max_lease_leaves;
+  if (flags.device == "cpu") spec.device = DeviceChoice::kCpu;
+  if (flags.device == "gpu") spec.device = DeviceChoice::kGpu;
+  RETURN_IF_ERROR(TakeResources(flags, &spec));
+  RETURN_IF_ERROR(TakeLabels(flags, &spec));
+  spec.request_id = flags.request_id;
+  RETURN_IF_ERROR(CheckJobTexts(spec, JobLimits()));
+  spec.request_id.clear();  // it belongs to the call
+  return spec;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,40 @@
+// The flags that `tandem run` and `tandem submit` share, and the job that they describe.
+//
+// Thread-safety: pure functions.
+#ifndef TANDEM_CLIENT_CLI_RUN_FLAGS_H_
+#define TANDEM_CLIENT_CLI_RUN_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/job_spec.h"
+
+namespace tandem::cli {
+
+struct RunFlags {
+  std::string kernel;
+  std::vector<std::string> arguments, outs, labels;
+  std::string split, name, request_id, device = "auto", time_limit, cpus, memory;
+  std::string on_ctrl_c = "detach";
+  uint64_t grain = 0, max_lease_leaves = 0;
+  uint32_t retries = 0, crash_limit = 3;
+  std::optional<uint64_t> max_failures;
+  int32_t priority = 0;
+  bool allow_failed = false, reproducible = false, dry_run = false, force = false, quiet = false;
+  bool follow = false;
+};
+
+// Ownership: the flags outlive the command.
+void AddRunFlags(CLI::App* command, RunFlags* flags);
+
+// All of the job but kernel and operands.
+// Errors: INVALID_ARGUMENT that names the flag, before any master is asked.
+absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags);
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_CLIENT_CLI_RUN_FLAGS_H_

@@ -1,0 +1,33 @@
+// What CLI11 found wrong with a command line, as one of our errors: the word at fault, a stable
+// reason, the nearest name, and where to read on.
+//
+// Thread-safety: pure functions.
+#ifndef TANDEM_CLIENT_CLI_USAGE_H_
+#define TANDEM_CLIENT_CLI_USAGE_H_
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace tandem::cli {
+
+// UNKNOWN_COMMAND, UNKNOWN_OPTION, MISSING_ARGUMENT, UNEXPECTED_ARGUMENT or BAD_ARGUMENT, of code
+// INVALID_ARGUMENT. `app` is the one whose parse() threw `error`.
+absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error);
+
+// "tandem job ls"
+std::string CommandPath(const CLI::App& command);
+// All but those that are for scripts only.
+std::vector<const CLI::App*> VisibleSubcommands(const CLI::App& command);
+// What an option takes, as its help and completion call it: "FILE", "auto|cpu|gpu"; "" for a flag.
+std::string TypeOf(const CLI::Option& option);
+
+// Help with examples before usage, and one line a subcommand.
+std::shared_ptr<CLI::FormatterBase> HelpFormatter();
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_CLIENT_CLI_USAGE_H_

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""`tandem run`: dry runs, refusals before anything runs, following, leaving a job and coming back."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+from processes import Processes, write_npy
+
+BIN = sys.argv.pop(1)
+
+
+class RunTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Processes(BIN)
+        cls.cluster.__enter__()
+        cls.cluster.start_master()
+        cls.cluster.start_worker("w")
+        cls.cluster.wait_attached(1)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__(None, None, None)
+
+    def jobs(self):
+        return self.cluster.tandem("job", "ls", "-o", "name")[0]
+
+    def refused(self, code, reason, says, *args):
+        before = self.jobs()
+        found, out, err = self.cluster.run(*args)
+        self.assertEqual(found, code, out + err)
+        self.assertIn(f"({reason})", err)
+        self.assertIn(says, err)
+        self.assertEqual(self.jobs(), before)
+        # A dry run refuses it too.
+        if args[0] in ("run", "submit"):
+            self.assertEqual(self.cluster.run(*args, "--dry-run")[0], code)
+
+    def test_a_dry_run_tells_shapes_leaves_bytes_and_submits_nothing(self):
+        path = self.cluster.path("genome.fa")
+        with open(path, "w") as file:
+            file.write(">one\n" + "ACGT" * 25_000 + "\n")
+        before = self.jobs()
+        out, err = self.cluster.tandem("run", "kmer_count", f"base=@{path}", "k=15", "--dry-run")
+        self.assertIn("nothing was submitted", err)
+        self.assertRegex(out, r"output +count u32\[1073741824\]: 4GiB, reduced")
+        self.assertRegex(out, r"operand +base u8\[100000\]: 97.7KiB, ")
+        self.assertRegex(out, r"to upload +97.7KiB")
+        plan = json.loads(self.cluster.tandem("run", "kmer_count", f"base=@{path}", "k=15", "--dry-run", "-o", "json")[0])
+        self.assertEqual(sorted(plan), ["api_version", "grain", "kernel", "kind", "leaves", "operands", "outputs",
+                                        "split_axis", "tasks", "upload_bytes"])
+        self.assertEqual((plan["kind"], plan["upload_bytes"], plan["outputs"][0]["bytes"]), ("plan", 100_000, 2 ** 32))
+        self.assertEqual(sorted(plan["operands"][0]), ["bytes", "how", "name", "tensor"])
+        self.assertEqual(self.jobs(), before)
+        # What the master has is not sent again.
+        self.cluster.tandem("run", "kmer_count", f"base=@{path}", "k=3")
+        self.assertIn("to upload   0B", self.cluster.tandem("run", "kmer_count", f"base=@{path}", "k=15", "--dry-run")[0])
+
+    def test_targets_are_refused_before_anything_runs(self):
+        missing = self.cluster.path("missing", "x.npy")
+        self.refused(3, "PATH_UNWRITABLE", "there is no directory", "run", "noop", "n=1", "--out", f"value=@{missing}")
+        self.refused(3, "OUTPUT_NOT_FOUND", "did you mean value?", "run", "noop", "n=1", "--out", "valu=@x.npy")
+        self.refused(2, "BAD_ARGUMENT", "--out", "run", "noop", "n=1", "--out", "value=x.npy")
+
+    def test_names_and_labels_are_checked_with_their_field(self):
+        long = "x" * 100_000
+        for words, reason, field in (
+                (["--name", "a\x01b"], "BAD_SPEC", "name"),
+                (["--name", "a\nb"], "BAD_SPEC", "name"),
+                (["--name", os.fsdecode(b"\xff\xfe")], "BAD_SPEC", "name"),
+                (["--name", long], "LIMIT_EXCEEDED", "name"),
+                (["--label", "k\x07=v"], "BAD_SPEC", "labels"),
+                (["--label", "k=" + long], "LIMIT_EXCEEDED", "labels.k"),
+                (["--request-id", "a\x1b"], "BAD_SPEC", "request_id"),
+                (["--request-id", os.fsdecode(b"\xc3")], "BAD_SPEC", "request_id"),
+                (["--split", os.fsdecode(b"\xff")], "BAD_SPEC", "split_axis")):
+            code, out, err = self.cluster.run("submit", "noop", "n=1", *words, "-o", "json")
+            self.assertEqual(code, 2, err)
+            error = json.loads(out)["error"]
+            self.assertEqual((error["reason"], error["field"]), (reason, field), error)
+            self.assertLess(len(err), 400)
+        # What is UTF-8 and printable is taken.
+        job = self.cluster.submit("noop", "n=1", "--name", "größe ≥ 1", "--label", "größe=≥")
+        self.assertEqual(self.cluster.job(job)["name"], "größe ≥ 1")
+
+    def test_errors_name_the_argument(self):
+        self.refused(2, "SHAPE_MISMATCH", "x", "run", "saxpy", "scale=1", "x=[1,2,3]", "y=[1,2]")
+        path = self.cluster.path("square.npy")
+        write_npy(path, "<f4", (2, 2), [1, 2, 3, 4])
+        for words in ((f"x=@{path}", "y=[1,2]"), ("x=constant(nan)", "y=[1,2]"), ("x=iota(1)", "y=[1,2]"), ("x=[1,2", "y=[1,2]")):
+            found, _, err = self.cluster.run("run", "saxpy", "scale=1", *words)
+            if found != 0:
+                self.assertEqual(found, 2, err)
+                self.assertRegex(err, r"\b(argument|operand) x\b")
+        self.refused(2, "UNKNOWN_AXIS", "did you mean n?", "run", "noop", "n=5", "--split", "nn")
+
+    def test_follow_prints_tasks_in_order_as_they_end(self):
+        out, _ = self.cluster.tandem("run", "saxpy", "scale=2", "x=[1,2,3,4,5]", "y=[10,20,30,40,50]", "--grain", "2",
+                                     "--follow")
+        self.assertEqual(out, "0 z=12\n1 z=24\n2 z=36\n3 z=48\n4 z=60\n")
+        out, _ = self.cluster.tandem("run", "noop", "n=10000", "--grain", "16", "--follow", "-o", "jsonl")
+        lines = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual([line["task"] for line in lines[:-1]], list(range(10000)))
+        self.assertEqual(lines[0]["kind"], "task_result")
+        self.assertEqual(lines[-1]["kind"], "job")
+
+    def test_flags_arrive(self):
+        job = self.cluster.submit("noop", "n=10", "--name", "flags", "--label", "a=1", "--label", "b=2", "--priority",
+                                  "-5", "--reproducible", "--allow-failed", "--grain", "5")
+        found = self.cluster.job(job)
+        self.assertEqual((found["name"], found["labels"], found["priority"], found["grain"]),
+                         ("flags", {"a": "1", "b": "2"}, -5, 5))
+
+    def test_cancelling_an_ended_job_is_no_error(self):
+        job = self.cluster.submit("noop", "n=1")
+        self.cluster.tandem("job", "wait", str(job))
+        code, out, err = self.cluster.run("job", "cancel", str(job), "-o", "json")
+        self.assertEqual(code, 0, err)
+        self.assertIn("it had already ended: job", err)
+        self.assertEqual(json.loads(out)["state"], "SUCCEEDED")
+
+    def test_out_to_a_full_disk_keeps_the_results(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([self.cluster.program("tandem"), "--address", self.cluster.address, "run", "noop",
+                                   "n=1000", "--out", "value=-"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("(DISK_FULL)", done.stderr)
+
+
+class LeaveTest(unittest.TestCase):
+    """Without a worker a job waits for as long as it takes to leave it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Processes(BIN)
+        cls.cluster.__enter__()
+        cls.cluster.start_master()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__(None, None, None)
+
+    def test_ctrl_c_detaches_and_wait_comes_back(self):
+        run = self.cluster.start_command("run", "noop", "n=1000")
+        job = run.stderr.readline().split()[1]
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertIn("(INTERRUPTED)", err)
+        self.assertIn(f"tandem job wait {job}", err)
+        self.assertIn(f"tandem job cancel {job}", err)
+        self.assertEqual(self.cluster.job(job)["state"], "PENDING")
+        self.assertIn(f"job {job} PENDING: ", self.cluster.tandem("job", "progress", job)[0])
+        wait = self.cluster.start_command("job", "wait", job)
+        self.cluster.tandem("job", "cancel", job)
+        _, err = wait.communicate(timeout=60)
+        self.assertEqual(wait.returncode, 7, err)
+        # Cancelled already: that is what was wanted.
+        code, _, err = self.cluster.run("job", "cancel", job)
+        self.assertEqual(code, 0, err)
+
+    def test_a_second_ctrl_c_cancels_if_so_asked(self):
+        run = self.cluster.start_command("run", "noop", "n=1000", "--on-ctrl-c", "ask")
+        job = run.stderr.readline().split()[1]
+        run.send_signal(signal.SIGINT)
+        self.assertIn("again", run.stderr.readline())
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 7, err)
+        self.assertEqual(self.cluster.job(job)["state"], "CANCELLED")
+
+    def test_a_job_that_waits_says_why(self):
+        job = self.cluster.submit("noop", "n=5")
+        self.assertEqual(self.cluster.job(job)["wait_reason"], "NO_WORKER")
+        for command in ("show", "progress"):
+            self.assertIn("tandem worker start", self.cluster.tandem("job", command, str(job))[0])
+        self.cluster.tandem("job", "cancel", str(job))
+
+
+class AwayTest(unittest.TestCase):
+    """A master that goes away in the middle of `run`."""
+
+    def test_it_is_waited_for_and_missed_in_the_end(self):
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            os.environ["TANDEM_WATCH_PATIENCE"] = "2s"
+            self.addCleanup(os.environ.pop, "TANDEM_WATCH_PATIENCE")
+            run = cluster.start_command("run", "noop", "n=1000")
+            job = run.stderr.readline().split()[1]
+            cluster.kill_master()
+            self.assertIn("is away; waiting up to 2s", run.stderr.readline())
+            _, err = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 5, err)
+            self.assertIn("(MASTER_UNAVAILABLE)", err)
+            self.assertIn(f"tandem job wait {job}", err)
+            cluster.start_master()
+            cluster.tandem("job", "cancel", job)
+
+    def test_it_comes_back(self):
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            run = cluster.start_command("run", "noop", "n=1000")
+            self.assertIn("submitted", run.stderr.readline())
+            job = json.loads(cluster.tandem("job", "show", "last", "-o", "json")[0])
+            self.assertEqual(job["wait_reason"], "NO_WORKER")
+            self.assertIn("tandem worker start", cluster.tandem("job", "show", "last")[0])
+            cluster.kill_master()
+            self.assertIn("is away", run.stderr.readline())
+            cluster.start_master()
+            cluster.start_worker("w")
+            _, err = run.communicate(timeout=120)
+            self.assertEqual(run.returncode, 0, err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""`tandem up`: twice side by side, ports in use, and nothing left behind."""
+import glob
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from processes import wait_for
+
+BIN = sys.argv.pop(1)
+
+
+def running_under(folder):
+    """Pids of processes whose command line names the folder."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if int(pid) != os.getpid() and any(word.startswith(folder.encode()) for word in words):
+            found.append(int(pid))
+    return found
+
+
+class UpTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="tandem-uptest-")
+        self.addCleanup(self.folder.cleanup)
+        self.env = {**os.environ, "TMPDIR": self.folder.name, "XDG_CONFIG_HOME": "/none"}
+        self.env.pop("TANDEM_ADDRESS", None)
+        self.ups = []
+        self.addCleanup(self.kill_all)
+
+    def kill_all(self):
+        for up in self.ups:
+            if up.poll() is None:
+                up.kill()
+            up.communicate()
+
+    def up(self, *args):
+        up = subprocess.Popen([os.path.join(BIN, "tandem"), "up", *args], env=self.env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.ups.append(up)
+        said = {}
+        for line in up.stdout:
+            if line.startswith("Ctrl-C"):
+                break
+            key, value = line.split(None, 1)
+            said[key] = value.strip()
+        self.assertEqual(sorted(said), ["data", "master", "try", "workers"])
+        return up, said
+
+    def stop(self, up, number=signal.SIGTERM):
+        up.send_signal(number)
+        self.assertEqual(up.wait(timeout=60), 0)
+
+    def nothing_is_left(self):
+        self.assertEqual(os.listdir(self.folder.name), [])
+        wait_for("its processes to end", lambda: not running_under(self.folder.name))
+
+    def test_two_side_by_side_and_the_command_that_each_says_to_try(self):
+        first, one = self.up()
+        second, two = self.up("--workers", "2")
+        self.assertNotEqual(one["master"], two["master"])
+        self.assertNotEqual(one["data"], two["data"])
+        for said in (one, two):
+            words = said["try"].replace("n=1000000000", "n=1000").split()
+            self.assertEqual(words[0], "tandem")
+            env = {k: v for k, v in self.env.items() if k != "TANDEM_ADDRESS"}
+            done = subprocess.run([os.path.join(BIN, "tandem"), *words[1:]], capture_output=True, text=True, env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"^hits = \d+\n$")
+        self.stop(first, signal.SIGINT)
+        self.stop(second, signal.SIGHUP)
+        self.nothing_is_left()
+
+    def test_a_port_in_use_is_refused_not_shared(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = str(taken.getsockname()[1])
+            done = subprocess.run([os.path.join(BIN, "tandem"), "up", "--port", port], env=self.env,
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 5)
+            self.assertIn("(ADDRESS_IN_USE)", done.stderr)
+            self.assertIn(port, done.stderr)
+        self.nothing_is_left()
+
+    def test_what_a_killed_one_left_goes_with_the_next(self):
+        up, said = self.up()
+        folder = re.sub(r" \(.*", "", said["data"])
+        up.kill()
+        up.wait()
+        self.assertTrue(os.path.isdir(folder))
+        wait_for("its processes to end", lambda: not running_under(folder))
+        again, _ = self.up()
+        self.assertFalse(os.path.exists(folder))
+        self.stop(again)
+        self.nothing_is_left()
+
+    def test_a_kept_directory_is_kept_and_used_again(self):
+        data = os.path.join(self.folder.name, "data")
+        for expected in ("1", "2"):
+            up, said = self.up("--dir", data, "--port", "0")
+            self.assertEqual(said["data"], data)
+            done = subprocess.run([os.path.join(BIN, "tandem"), "--address", said["master"], "submit", "noop", "n=1"],
+                                  env=self.env, capture_output=True, text=True)
+            self.assertEqual(done.stdout, expected + "\n", done.stderr)
+            self.stop(up)
+        self.assertEqual(glob.glob(os.path.join(self.folder.name, "tandem-up-*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
