@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/synchronization/mutex.h"
+#include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
@@ -63,9 +64,10 @@ void Declare(CLI::App* app, Flags* flags) {
 
 absl::Status ReadDuration(const std::string& text, const char* flag, absl::Duration* to) {
   const absl::StatusOr<absl::Duration> value = ParseDuration(text);
-  if (!value.ok()) return absl::InvalidArgumentError(StrCat(flag, ": ", value.status().message()));
+  if (!value.ok()) return WithContext(value.status(), flag);
   if (*value < absl::Milliseconds(10)) {
-    return absl::InvalidArgumentError(StrCat(flag, ": ", text, " is too short; at least 10ms"));
+    return InvalidError(reason::kBadDuration,
+                        StrCat(flag, ": ", text, " is too short; at least 10ms"));
   }
   *to = *value;
   return absl::OkStatus();
@@ -84,7 +86,8 @@ absl::StatusOr<MasterOptions> OptionsOf(const Flags& flags) {
     status = ReadDuration(flags.heartbeat, "--heartbeat", &options.loop.core.heartbeat);
   }
   if (status.ok() && options.loop.core.heartbeat * 2 > options.loop.core.lease_ttl) {
-    status = absl::InvalidArgumentError(
+    status = InvalidError(
+        reason::kBadArgument,
         "--heartbeat must be at most half of --lease-ttl, or a single late one loses leases");
   }
   if (!status.ok()) return status;
@@ -101,7 +104,9 @@ bool WritePortFile(const std::string& path, int port) {
 }
 
 int Fail(const absl::Status& status, int code) {
-  std::fprintf(stderr, "tandem-master: %s\n", std::string(status.message()).c_str());
+  const std::string reason = ReasonOf(status);
+  std::fprintf(stderr, "tandem-master: %s (%s)\n", std::string(status.message()).c_str(),
+               reason.empty() ? std::string(reason::kInternal).c_str() : reason.c_str());
   return code;
 }
 
@@ -127,7 +132,8 @@ int Run(const Flags& flags) {
     return Fail(master.status(), bad ? kExitUsage : kExitUnavailable);
   }
   if (!flags.port_file.empty() && !WritePortFile(flags.port_file, (*master)->port())) {
-    return Fail(absl::InternalError(StrCat("cannot write ", flags.port_file)), kExitUnavailable);
+    return Fail(InvalidError(reason::kPathUnwritable, StrCat("cannot write ", flags.port_file)),
+                kExitUnavailable);
   }
   int signal_number = 0;
   sigwait(&signals, &signal_number);

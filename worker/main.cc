@@ -22,8 +22,10 @@ constexpr int kUnavailable = 5;
 constexpr int kVersionSkew = 8;
 
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "tandem-worker: %s\n", std::string(status.message()).c_str());
-  return ReasonOf(status) == reason::kVersionSkew ? kVersionSkew : kUnavailable;
+  const std::string reason = ReasonOf(status);
+  std::fprintf(stderr, "tandem-worker: %s (%s)\n", std::string(status.message()).c_str(),
+               reason.empty() ? std::string(reason::kInternal).c_str() : reason.c_str());
+  return reason == reason::kVersionSkew ? kVersionSkew : kUnavailable;
 }
 
 int Main(int argc, char** argv) {

@@ -107,6 +107,29 @@ class RunTest(unittest.TestCase):
         self.assertEqual(lines[0]["kind"], "task_result")
         self.assertEqual(lines[-1]["kind"], "job")
 
+    def test_a_job_that_fails_exits_with_1_unless_that_is_allowed(self):
+        folder = self.cluster.path("images")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "broken.png"), "wb") as file:
+            file.write(b"no image")
+        code, out, err = self.cluster.run("run", "image_sobel", f"image=@{folder}/", "-o", "json")
+        self.assertEqual(code, 1, err)
+        self.assertEqual((json.loads(out)["state"], json.loads(out)["tasks_failed"]), ("FAILED", 1))
+        self.assertIn("broken.png", err)
+        self.assertEqual(self.cluster.run("job", "wait", "last")[0], 1)
+        self.assertEqual(self.cluster.run("run", "image_sobel", f"image=@{folder}/", "--allow-failed")[0], 0)
+        out, _ = self.cluster.tandem("run", "image_sobel", f"image=@{folder}/", "--allow-failed", "--follow")
+        self.assertRegex(out, r"^0 failed: ")
+
+    def test_results_in_every_format(self):
+        job = str(self.cluster.submit("saxpy", "scale=2", "x=[1,2]", "y=[10,20]"))
+        self.cluster.tandem("job", "wait", job)
+        self.assertEqual(self.cluster.tandem("job", "results", job)[0], "z = [12, 24]\n")
+        results = json.loads(self.cluster.tandem("job", "results", job, "-o", "json")[0])
+        self.assertEqual(results, {"api_version": "tandem.v1", "kind": "results", "job": int(job),
+                                   "outputs": {"z": [12, 24]}})
+        self.assertEqual(self.cluster.tandem("job", "show", job, "-o", "name")[0], job + "\n")
+
     def test_flags_arrive(self):
         job = self.cluster.submit("noop", "n=10", "--name", "flags", "--label", "a=1", "--label", "b=2", "--priority",
                                   "-5", "--reproducible", "--allow-failed", "--grain", "5")

@@ -18,6 +18,11 @@ class SettingsTest(unittest.TestCase):
         self.env["XDG_CONFIG_HOME"] = self.folder.name
         self.path = os.path.join(self.folder.name, "tandem", "config.toml")
 
+    def write(self, text):
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        with open(self.path, "w") as file:
+            file.write(text)
+
     def tandem(self, *args, code=0, **env):
         done = subprocess.run([os.path.join(BIN, "tandem"), *args], env={**self.env, **env}, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=60)
@@ -48,7 +53,8 @@ class SettingsTest(unittest.TestCase):
     def test_set_get_unset_path(self):
         self.assertEqual(self.tandem("config", "path")[0], self.path + "\n")
         self.tandem("config", "set", "output", "json")
-        self.assertEqual(open(self.path).read(), 'output = "json"\n')
+        with open(self.path) as file:
+            self.assertEqual(file.read(), 'output = "json"\n')
         self.assertEqual(json.loads(self.tandem("config", "get", "output")[0])["value"], "json")
         self.tandem("config", "unset", "output")
         self.assertEqual(self.tandem("config", "get", "output")[0], "table\n")
@@ -64,14 +70,13 @@ class SettingsTest(unittest.TestCase):
         self.assertIn("(BAD_DURATION)", self.tandem("config", "set", "patience", "soon", code=2)[1])
         self.assertIn("(AMBIGUOUS)", self.tandem("config", "set", "patience", "90", code=2)[1])
         self.assertFalse(os.path.exists(self.path))
-        os.makedirs(os.path.dirname(self.path))
-        open(self.path, "w").write('output = "json"\nadress = "a:1"\n')
+        self.write('output = "json"\nadress = "a:1"\n')
         err = self.tandem("job", "ls", code=3)[1]
         self.assertIn(f"{self.path} line 2: ", err)
         self.assertIn("(UNKNOWN_SETTING)", err)
         self.assertIn("TANDEM_OUTPUT: ", self.tandem("config", "show", code=2, XDG_CONFIG_HOME="/none",
                                                      TANDEM_OUTPUT="xml")[1])
-        open(self.path, "w").write("oops\n")
+        self.write("oops\n")
         self.assertIn("(BAD_SETTINGS)", self.tandem("config", "set", "output", "json", code=2)[1])
         # Help, versions and where the file is need no settings.
         self.tandem("config", "path")

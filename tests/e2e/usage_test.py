@@ -81,6 +81,14 @@ class UsageTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, name)
             self.assertIn(name, done.stdout)
 
+    def test_companions_give_reasons(self):
+        for words, code, reason in ((("tandem-master", "--dir", "/none", "--lease-ttl", "soon"), 2, "BAD_DURATION"),
+                                    (("tandem-master", "--dir", "/none", "--lease-ttl", "90"), 2, "AMBIGUOUS"),
+                                    (("tandem-worker", "--dir", "/none", "--master", "nowhere"), 2, "BAD_ARGUMENT")):
+            done = subprocess.run([os.path.join(BIN, words[0]), *words[1:]], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(f"({reason})", done.stderr)
+
     def test_help_and_version_are_no_errors(self):
         for words in (("--help",), ("job", "--help"), ("job", "ls", "-h"), ("--version",)):
             code, out, err = tandem(*words)

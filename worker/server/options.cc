@@ -112,7 +112,8 @@ std::variant<WorkerOptions, int> ParseFlags(int argc, char** argv) {
     return code == 0 ? 0 : kUsage;
   }
   if (const absl::Status status = Complete(&raw); !status.ok()) {
-    std::fprintf(stderr, "tandem-worker: %s\n", std::string(status.message()).c_str());
+    std::fprintf(stderr, "tandem-worker: %s (%s)\n", std::string(status.message()).c_str(),
+                 ReasonOf(status).c_str());
     return kUsage;
   }
   return raw.options;
