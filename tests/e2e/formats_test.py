@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Every command that prints takes every format, with a version and the same fields in each."""
+import json
+import os
+import sys
+import unittest
+
+from processes import Processes
+
+BIN = sys.argv.pop(1)
+
+# What JSON holds, besides api_version and kind. Fields are added here, never taken away.
+FIELDS = {
+    "job": {"id", "name", "kernel", "owner", "state", "wait_reason", "reason", "tasks", "tasks_done", "tasks_failed",
+            "leaves", "grain", "split_axis", "leases", "retried_tasks", "busy_seconds", "priority", "labels",
+            "submitted", "started", "ended", "outputs"},
+    "worker": {"id", "name", "state", "address", "version", "leases", "leaves_done", "devices", "rates"},
+    "kernel": {"name", "identity", "signature", "class", "summary", "split_axes", "cost_ns", "cost_units", "failures"},
+    "master": {"address", "version", "cluster_id", "epoch", "workers", "jobs_running", "counters"},
+    "failure": {"task", "attempt", "reason"},
+    "version": {"part", "name", "version"},
+    "setting": {"key", "value", "origin", "where"},
+    "finding": {"check", "verdict", "found", "mend", "reason", "facts"},
+    "results": {"job", "outputs"},
+    "path": {"path", "exists"},
+}
+LISTS = [["job", "ls"], ["worker", "ls"], ["kernel", "ls"], ["version"], ["config", "show"], ["doctor"]]
+THINGS = [["job", "show", "last"], ["job", "progress", "last"], ["job", "results", "last"], ["job", "cancel", "last"],
+          ["job", "wait", "last"], ["worker", "show", "w"], ["kernel", "show", "noop"], ["master", "status"],
+          ["config", "get", "output"], ["config", "path"]]
+
+
+class FormatsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        os.environ["XDG_CONFIG_HOME"] = "/none"
+        cls.cluster = Processes(BIN)
+        cls.cluster.__enter__()
+        cls.cluster.start_master()
+        cls.cluster.start_worker("w")
+        cls.cluster.wait_attached(1)
+        cls.cluster.tandem("run", "noop", "n=3")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__(None, None, None)
+
+    def check(self, thing, words):
+        kind = thing.pop("kind")
+        self.assertEqual(thing.pop("api_version"), "tandem.v1", words)
+        self.assertLessEqual(FIELDS[kind], set(thing), words)
+        return kind
+
+    def test_lists(self):
+        for words in LISTS:
+            shown = json.loads(self.cluster.tandem(*words, "-o", "json")[0])
+            self.assertEqual(sorted(shown), ["api_version", "items", "kind"], words)
+            lines = [json.loads(line) for line in self.cluster.tandem(*words, "-o", "jsonl")[0].splitlines()]
+            self.assertEqual(len(lines), len(shown["items"]), words)
+            for line in lines:
+                self.assertEqual(self.check(line, words) + "s", shown["kind"])
+            names = self.cluster.tandem(*words, "-o", "name")[0].splitlines()
+            table = self.cluster.tandem(*words)[0].splitlines()
+            wide = self.cluster.tandem(*words, "-o", "wide")[0].splitlines()
+            self.assertEqual([line.split("  ")[0] for line in table[1:]], names, words)
+            self.assertEqual(len(table), len(wide), words)
+            self.assertGreaterEqual(len(wide[0]), len(table[0]), words)
+
+    def test_things(self):
+        for words in THINGS:
+            self.check(json.loads(self.cluster.tandem(*words, "-o", "json")[0]), words)
+            if words[1] not in ("cancel", "wait"):
+                self.assertTrue(self.cluster.tandem(*words)[0], words)
+        for words in (["job", "show", "last"], ["worker", "show", "w"], ["kernel", "show", "noop"], ["master", "status"]):
+            line = self.cluster.tandem(*words, "-o", "jsonl")[0]
+            self.assertEqual(line.count("\n"), 1)
+            self.check(json.loads(line), words)
+            self.assertEqual(len(self.cluster.tandem(*words, "-o", "name")[0].split()), 1)
+
+    def test_no_failures_are_an_empty_list(self):
+        shown = json.loads(self.cluster.tandem("job", "failures", "last", "-o", "json")[0])
+        self.assertEqual((shown["kind"], shown["items"]), ("failures", []))
+        self.assertEqual(self.cluster.tandem("job", "failures", "last", "-o", "name")[0], "")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
