@@ -151,17 +151,18 @@ double Push(const Child& child, const std::string& bytes, uint64_t piece, bool s
   uint64_t pieces = 0;
   absl::Notification over;
   const Meter meter(child.pid());
-  auto pusher = RegionPusher::Start(rpc::Connect(child.address(), rpc::Traffic::kBulk), "bench",
-                                    {.on_pushed =
-                                         [&](std::vector<PushedPiece> done) {
-                                           absl::MutexLock lock(&mu);
-                                           pushed += done.size();
-                                         },
-                                     .on_broken =
-                                         [&](const absl::Status& status) {
-                                           CHECK_OK(status);
-                                           over.Notify();
-                                         }});
+  auto pusher =
+      RegionPusher::Start(rpc::ConnectForCallbacks(child.address(), rpc::Traffic::kBulk), "bench",
+                          {.on_pushed =
+                               [&](std::vector<PushedPiece> done) {
+                                 absl::MutexLock lock(&mu);
+                                 pushed += done.size();
+                               },
+                           .on_broken =
+                               [&](const absl::Status& status) {
+                                 CHECK_OK(status);
+                                 over.Notify();
+                               }});
   for (uint64_t at = 0; at < bytes.size(); at += piece) {
     pusher->Push(++pieces, std::string_view(bytes).substr(at, piece), nullptr);
   }

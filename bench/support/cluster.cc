@@ -96,9 +96,10 @@ client::JobInfo Cluster::Run(const JobSpec& spec) {
   return job;
 }
 
-std::string Cluster::Read(JobId job, const std::string& output) {
+std::string Cluster::Read(JobId job, const std::string& output,
+                          const client::TaskSelection& tasks) {
   std::string bytes;
-  Must(client_->ReadOutput(job, output, {},
+  Must(client_->ReadOutput(job, output, tasks,
                            [&](std::string_view piece) {
                              bytes.append(piece);
                              return absl::OkStatus();

@@ -51,7 +51,7 @@ class Cluster {
   // Submits and waits; the job has succeeded.
   client::JobInfo Run(const JobSpec& spec);
   // All bytes of a dense output.
-  std::string Read(JobId job, const std::string& output);
+  std::string Read(JobId job, const std::string& output, const client::TaskSelection& tasks = {});
 
   CpuUse Cpu() const;
   std::map<std::string, uint64_t> Counters();

@@ -1,7 +1,8 @@
 #include "client/lib/client.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -9,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "client/lib/convert.h"
 #include "client/lib/read_items.h"
+#include "common/base/check.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
@@ -31,9 +33,8 @@ constexpr absl::Duration kBackoffMax = absl::Seconds(2);
 constexpr int kBlobsAStat = 1000;
 
 std::string FreshRequestId() {
-  std::random_device entropy;
-  const uint64_t words[2] = {uint64_t{entropy()} << 32 | entropy(),
-                             uint64_t{entropy()} << 32 | entropy()};
+  uint64_t words[2] = {};
+  CHECK_MSG(::getentropy(words, sizeof words) == 0, "the system has no entropy");
   return ToHex(words, sizeof words);
 }
 
@@ -450,6 +451,7 @@ absl::Status Client::ReadOutput(JobId job, const std::string& output,
   request.set_first_task(selection.first_task);
   request.set_task_count(selection.task_count);
   request.set_failed_as_zero(selection.failed_as_zero);
+  request.set_when_ended(selection.when_ended);
   grpc::ClientContext context;
   impl_->Prepare(&context);
   const auto reader = impl_->data->ReadOutput(&context, request);

@@ -134,6 +134,7 @@ struct TaskSelection {
   uint64_t first_task = 0;
   uint64_t task_count = 0;  // 0: to the end
   bool failed_as_zero = false;
+  bool when_ended = false;  // read when the job has ended: one call instead of Wait and a read
 };
 
 // Takes consecutive bytes.

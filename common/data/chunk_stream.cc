@@ -11,29 +11,39 @@
 namespace tandem {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* ChunkStream::Start(IoPool* pool, ChunkBuffers* buffers,
-                                                               ByteSourceOpener open) {
+                                                               ByteSourceOpener open,
+                                                               const Await& await) {
   auto* stream = new ChunkStream(pool, buffers, std::move(open));
-  pool->Run([stream] { stream->Fill(); });
+  if (await == nullptr) {
+    pool->Run([stream] { stream->Fill(); });
+    return stream;
+  }
+  const auto gate = std::make_shared<Gate>(stream);
+  stream->gate_ = gate;
+  gate->withdraw = await([pool, gate] {
+    ChunkStream* mine = gate->Take();
+    if (mine != nullptr) pool->Run([mine] { mine->Fill(); });
+  });
   return stream;
 }
 
-absl::StatusOr<std::optional<grpc::ByteBuffer>> ChunkStream::NextChunk() {
+absl::StatusOr<ChunkStream::Chunk> ChunkStream::NextChunk() {
   if (source_ == nullptr) {
     ASSIGN_OR_RETURN(source_, open_());
   }
   ChunkBuffers::Buffer buffer = buffers_->Take();
   ASSIGN_OR_RETURN(const size_t size,
                    source_->Read(absl::MakeSpan(buffer.data(), buffers_->bytes())));
-  std::optional<grpc::ByteBuffer> chunk;
+  Chunk chunk{.bytes = {}, .last = size < buffers_->bytes()};
   if (size > 0) {
     const grpc::Slice slice = std::move(buffer).ToSlice(size);
-    chunk = rpc::FrameBulk("", absl::MakeConstSpan(&slice, 1));
+    chunk.bytes = rpc::FrameBulk("", absl::MakeConstSpan(&slice, 1));
   }
   return chunk;
 }
 
 void ChunkStream::Fill() {
-  absl::StatusOr<std::optional<grpc::ByteBuffer>> chunk = NextChunk();
+  absl::StatusOr<Chunk> chunk = NextChunk();
   Step step;
   absl::Status end;
   {
@@ -42,10 +52,10 @@ void ChunkStream::Fill() {
     if (!chunk.ok()) {
       ended_ = true;
       if (end_.ok()) end_ = chunk.status();
-    } else if (*chunk) {
-      ready_ = *std::move(chunk);
     } else {
-      ended_ = true;
+      // A reader that is gone meanwhile gets nothing more.
+      if (!ended_) ready_ = std::move(chunk->bytes);
+      ended_ |= chunk->last;
     }
     step = NextStep();
     end = end_;
@@ -71,10 +81,18 @@ void ChunkStream::OnWriteDone(bool ok) {
 }
 
 void ChunkStream::OnCancel() {
-  absl::MutexLock lock(&mu_);
-  ended_ = true;
-  ready_.reset();
-  if (end_.ok()) end_ = absl::CancelledError("the reader is gone");
+  const bool begun = gate_ == nullptr || gate_->Take() == nullptr;
+  const absl::Status gone = absl::CancelledError("the reader is gone");
+  {
+    absl::MutexLock lock(&mu_);
+    ended_ = true;
+    ready_.reset();
+    if (end_.ok()) end_ = gone;
+    if (!begun) finished_ = true;
+  }
+  if (begun) return;
+  if (gate_->withdraw) gate_->withdraw();
+  Finish(rpc::ToGrpc(gone));
 }
 
 ChunkStream::Step ChunkStream::NextStep() {
@@ -84,6 +102,7 @@ ChunkStream::Step ChunkStream::NextStep() {
     writing_chunk_ = *std::move(ready_);
     ready_.reset();
     writing_ = step.write = true;
+    finished_ = step.finish = ended_;
     if (!ended_) filling_ = step.fill = true;
   } else if (ended_ && !filling_) {
     finished_ = step.finish = true;
@@ -92,6 +111,10 @@ ChunkStream::Step ChunkStream::NextStep() {
 }
 
 void ChunkStream::Do(Step step, const absl::Status& end) {
+  if (step.write && step.finish) {
+    StartWriteAndFinish(&writing_chunk_, grpc::WriteOptions(), rpc::ToGrpc(end));
+    return;
+  }
   if (step.write) StartWrite(&writing_chunk_);
   if (step.fill) pool_->Run([this] { Fill(); });
   if (step.finish) Finish(rpc::ToGrpc(end));

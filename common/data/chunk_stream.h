@@ -1,13 +1,15 @@
 // ChunkStream: answers a streaming call with the bytes of a ByteSource, a chunk a message.
 //
-// One write is outstanding; the next chunk is read meanwhile, on the IoPool. It deletes itself when
-// the call is over.
+// One write is outstanding; the next chunk is read meanwhile, on the IoPool. The last chunk takes
+// the status along. It deletes itself when the call is over.
 //
 // Thread-safety: made by a service method; everything else is gRPC's and the pool's.
 // Ownership: pool and buffers outlive the call.
 #ifndef TANDEM_COMMON_DATA_CHUNK_STREAM_H_
 #define TANDEM_COMMON_DATA_CHUNK_STREAM_H_
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -25,8 +27,15 @@ namespace tandem {
 
 class ChunkStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
+  // Gives up waiting: what was to be called will not be called from then on.
+  using Withdraw = std::function<void()>;
+  // Calls its argument once, on any thread, when it is time; may return what withdraws that.
+  using Await = std::function<Withdraw(std::function<void()> then)>;
+
+  // Opens the source at once, or when `await` (used before Start returns) says so.
   static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(IoPool* pool, ChunkBuffers* buffers,
-                                                           ByteSourceOpener open);
+                                                           ByteSourceOpener open,
+                                                           const Await& await = nullptr);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -36,14 +45,29 @@ class ChunkStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   struct Step {
     bool fill = false;
     bool write = false;
-    bool finish = false;
+    bool finish = false;  // With `write`: in one go.
+  };
+  struct Chunk {
+    std::optional<grpc::ByteBuffer> bytes;
+    bool last = false;
+  };
+
+  // Of the reader that goes away and the event that is awaited, the first has the stream.
+  class Gate {
+   public:
+    explicit Gate(ChunkStream* stream) : stream_(stream) {}
+    ChunkStream* Take() { return stream_.exchange(nullptr); }
+    Withdraw withdraw;  // Written before the stream is gRPC's.
+
+   private:
+    std::atomic<ChunkStream*> stream_;
   };
 
   ChunkStream(IoPool* pool, ChunkBuffers* buffers, ByteSourceOpener open)
       : pool_(pool), buffers_(buffers), open_(std::move(open)) {}
 
   void Fill();
-  absl::StatusOr<std::optional<grpc::ByteBuffer>> NextChunk();
+  absl::StatusOr<Chunk> NextChunk();
   Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Last statement of its caller: the stream may be gone afterwards.
   void Do(Step step, const absl::Status& end);
@@ -53,6 +77,7 @@ class ChunkStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   // Of the filling task; there is one at a time.
   ByteSourceOpener open_;
   std::unique_ptr<ByteSource> source_;
+  std::shared_ptr<Gate> gate_;  // Null: nothing is awaited.
   // Of the outstanding write.
   grpc::ByteBuffer writing_chunk_;
 

@@ -1,6 +1,7 @@
 #include "common/data/data_service.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "common/base/check.h"
@@ -162,6 +163,19 @@ grpc::ServerUnaryReactor* DataService::ListOutput(grpc::CallbackServerContext* c
   });
 }
 
+// What a call waits for before it opens its source: nothing, or the end of a job.
+template <class Request>
+ChunkStream::Await DataService::WaitsFor(const std::string& owner, const Request& request) {
+  if constexpr (std::is_same_v<Request, v1::ReadOutputRequest>) {
+    if (request.when_ended() && options_.outputs != nullptr) {
+      return [outputs = options_.outputs, owner, job = request.job()](std::function<void()> then) {
+        return outputs->WhenEnded(owner, job, std::move(then));
+      };
+    }
+  }
+  return nullptr;
+}
+
 template <class Request, class Open>
 grpc::ServerWriteReactor<grpc::ByteBuffer>* DataService::Stream(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, Open open) {
@@ -172,9 +186,13 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* DataService::Stream(
   if (absl::Status status = rpc::ParseMessage(*request, &parsed); !status.ok()) {
     return new Failed(status);
   }
-  return ChunkStream::Start(options_.pool, &buffers_,
-                            [owner = *std::move(owner), parsed = std::move(parsed),
-                             open = std::move(open)] { return open(owner, parsed); });
+  ChunkStream::Await await = WaitsFor(*owner, parsed);
+  return ChunkStream::Start(
+      options_.pool, &buffers_,
+      [owner = *std::move(owner), parsed = std::move(parsed), open = std::move(open)] {
+        return open(owner, parsed);
+      },
+      await);
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* DataService::ReadBlob(

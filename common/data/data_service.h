@@ -22,6 +22,7 @@
 #include "common/data/blob_store.h"
 #include "common/data/byte_source.h"
 #include "common/data/chunk_buffers.h"
+#include "common/data/chunk_stream.h"
 #include "common/data/io_pool.h"
 #include "common/data/push_regions.h"
 #include "common/data/segment_store.h"
@@ -35,6 +36,10 @@ class OutputSource {
   virtual ~OutputSource() = default;
   virtual absl::StatusOr<std::unique_ptr<ByteSource>> OpenOutput(
       std::string_view owner, const v1::ReadOutputRequest& request) = 0;
+  // Calls `then` when the job has ended, on any thread; at once for one that has, or that there is
+  // not. Returns what gives up waiting, if anything is left to give up. Called on gRPC's threads.
+  virtual ChunkStream::Withdraw WhenEnded(std::string_view owner, uint64_t job,
+                                          std::function<void()> then) = 0;
   virtual absl::Status ListOutput(std::string_view owner, const v1::ListOutputRequest& request,
                                   v1::ListOutputResponse* response) = 0;
 };
@@ -82,6 +87,8 @@ class DataService final : public DataServiceBase {
  private:
   grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context,
                                   std::function<absl::Status(const std::string& owner)> answer);
+  template <class Request>
+  ChunkStream::Await WaitsFor(const std::string& owner, const Request& request);
   template <class Request, class Open>
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Stream(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request, Open open);

@@ -84,7 +84,6 @@ void SetCommonArguments(grpc::ChannelArguments* arguments) {
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address, Traffic traffic) {
   static std::atomic<int> next{0};
-  CallbackThreads::Keep();
   grpc::ChannelArguments arguments;
   SetCommonArguments(&arguments);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, traffic == Traffic::kControl ? 1 : 0);
@@ -97,6 +96,11 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address, Traffic traff
   arguments.SetInt("tandem.connection", next.fetch_add(1));
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::shared_ptr<grpc::Channel> ConnectForCallbacks(const std::string& address, Traffic traffic) {
+  CallbackThreads::Keep();
+  return Connect(address, traffic);
 }
 
 absl::StatusOr<Address> ParseAddress(std::string_view text) {

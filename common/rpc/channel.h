@@ -35,8 +35,11 @@ inline constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(5);
 void SetCommonArguments(grpc::ChannelArguments* arguments);
 
 // A channel of its own connection: two calls with equal arguments share nothing.
-// `address`: "host:port" or "unix:/path". Connects when first used.
+// `address`: "host:port" or "unix:/path". Connects when first used. For calls that block: a process
+// that makes no others has no thread of gRPC's to pass each answer on.
 std::shared_ptr<grpc::Channel> Connect(const std::string& address, Traffic traffic);
+// The same for calls that are answered by callbacks, on threads that live as long as the process.
+std::shared_ptr<grpc::Channel> ConnectForCallbacks(const std::string& address, Traffic traffic);
 
 // "127.0.0.1:7460", "[::1]:0", "localhost:1", "unix:/run/tandem.sock".
 // Errors: INVALID_ARGUMENT BAD_ARGUMENT with what was expected.

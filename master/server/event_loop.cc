@@ -1,6 +1,7 @@
 #include "master/server/event_loop.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/error.h"
@@ -153,6 +154,7 @@ void EventLoop::Run() {
     HandleTimers();
     Act();
     DeleteOldJobs();
+    AnswerAll();  // Work is on its way first.
     SaveSnapshotIfDue();
     hub_.Flush();
   }
@@ -307,8 +309,12 @@ void EventLoop::Release(Waiting waiting) {
   }
   if (!rows.empty()) committer_->Project(waiting.seq, std::move(rows));
   hub_.SendDurable(waiting.drops, waiting.acks);
-  for (const Reply& reply : waiting.replies) Answer(reply);
+  std::move(waiting.replies.begin(), waiting.replies.end(), std::back_inserter(answers_));
   for (const JobId job : waiting.accepted) Step(JobDurable{job});
+}
+
+void EventLoop::AnswerAll() {
+  for (const Reply& reply : std::exchange(answers_, {})) Answer(reply);
 }
 
 void EventLoop::Answer(const Reply& reply) {

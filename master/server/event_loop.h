@@ -156,6 +156,7 @@ class EventLoop final : public WorkerInbox {
   void Commit(absl::Time wall);
   void Release(Waiting waiting);
   void ReleaseDurable();
+  void AnswerAll();
   void Answer(const Reply& reply);
   void DeleteOldJobs();
   void SaveSnapshotIfDue();
@@ -184,6 +185,7 @@ class EventLoop final : public WorkerInbox {
   Effects effects_;
   std::deque<Waiting> waiting_;
   std::map<RequestToken, Done> asked_;
+  std::vector<Reply> answers_;  // To be given when what was decided has been sent.
   RequestToken last_token_ = 0;
   uint64_t last_seq_ = 0;
   uint64_t durable_seq_ = 0;

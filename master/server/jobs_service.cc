@@ -33,6 +33,12 @@ uint64_t HashOf(const v1::SubmitJobRequest& request) {
   return Xxh3(bytes);
 }
 
+// Whether checking the request neither takes long nor asks a disk.
+bool IsCheckedAtOnce(const v1::SubmitJobRequest& request) {
+  return request.spec().operands().empty() &&
+         request.ByteSizeLong() <= JobsService::kCheckedAtOnceBytes;
+}
+
 absl::StatusOr<uint32_t> PageSize(uint32_t asked) {
   if (asked == 0) return JobsService::kPageSizeDefault;
   if (asked <= JobsService::kPageSizeMax) return asked;
@@ -114,10 +120,15 @@ grpc::ServerUnaryReactor* JobsService::SubmitJob(grpc::CallbackServerContext* co
     reactor->Finish(rpc::ToGrpc(owner.status()));
     return reactor;
   }
-  parts_.pool->Run([this, reactor, request, response, owner = *std::move(owner)] {
+  auto submit = [this, reactor, request, response, owner = *std::move(owner)] {
     const absl::Status status = QueueSubmit(owner, *request, FinishWithJob(reactor, response));
     if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
-  });
+  };
+  if (IsCheckedAtOnce(*request)) {
+    submit();
+  } else {
+    parts_.pool->Run(std::move(submit));
+  }
   return reactor;
 }
 

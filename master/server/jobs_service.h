@@ -38,6 +38,8 @@ class JobsService final : public v1::Jobs::CallbackService {
  public:
   static constexpr uint32_t kPageSizeDefault = 100;
   static constexpr uint32_t kPageSizeMax = 1000;
+  // A request without operands up to this size is checked on the thread that brought it.
+  static constexpr size_t kCheckedAtOnceBytes = 4096;
 
   explicit JobsService(JobsServiceParts parts) : parts_(parts) {}
 

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "common/base/error.h"
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
@@ -57,6 +59,27 @@ absl::StatusOr<TaskSpan> SpanOf(const BoundJob& job, uint64_t first, uint64_t co
   }
   return TaskSpan{first, count == 0 ? job.task_count() - first : count};
 }
+
+// Calls `then` when the job that it watches has ended, unless it was dropped before.
+class EndWaiter final : public JobWatcher {
+ public:
+  explicit EndWaiter(std::function<void()> then) : then_(std::move(then)) {}
+  void Offer(const JobView& view) override {
+    if (HasEnded(view.status.state)) Fire();
+  }
+  void Fire() {
+    if (const std::function<void()> then = Take()) then();
+  }
+  void Drop() { (void)Take(); }
+
+ private:
+  std::function<void()> Take() {
+    absl::MutexLock lock(&mu_);
+    return std::exchange(then_, nullptr);
+  }
+  absl::Mutex mu_;
+  std::function<void()> then_ ABSL_GUARDED_BY(mu_);
+};
 
 // What is asked about tasks without bytes.
 GapPolicy GapsOf(const JobView& view, bool failed_as_zero) {
@@ -149,6 +172,27 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OutputReader::OpenOutput(
   return MakeOutputSource(store_, segments_, output,
                           {found.view.status.job, found.output, tasks.first, tasks.count},
                           GapsOf(found.view, request.failed_as_zero()));
+}
+
+ChunkStream::Withdraw OutputReader::WhenEnded(std::string_view owner, uint64_t job,
+                                              std::function<void()> then) {
+  const JobId id(job);
+  const std::optional<JobView> view = board_->Find(id);
+  if (!view || view->bound().spec.owner != owner) {
+    then();
+    return nullptr;
+  }
+  const auto waiter = std::make_shared<EndWaiter>(std::move(then));
+  const std::optional<JobView> present = board_->Watch(id, waiter);
+  if (!present) {
+    waiter->Fire();  // Deleted in between.
+  } else {
+    waiter->Offer(*present);
+  }
+  return [board = board_, id, waiter] {
+    waiter->Drop();
+    board->Unwatch(id, waiter.get());
+  };
 }
 
 absl::Status OutputReader::ListOutput(std::string_view owner, const v1::ListOutputRequest& request,

@@ -15,6 +15,7 @@
 #define TANDEM_MASTER_SERVER_OUTPUT_READER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@
 #include "common/data/byte_source.h"
 #include "common/data/data_service.h"
 #include "common/data/segment_store.h"
+#include "master/server/job_board.h"
 #include "master/server/job_finder.h"
 #include "master/server/job_view.h"
 #include "master/store/store.h"
@@ -34,13 +36,15 @@ class OutputReader final : public OutputSource {
  public:
   static constexpr uint32_t kPageSizeMax = 1000;
 
-  OutputReader(const JobFinder* finder, Store* store, SegmentStore* segments)
-      : finder_(finder), store_(store), segments_(segments) {}
+  OutputReader(const JobFinder* finder, JobBoard* board, Store* store, SegmentStore* segments)
+      : finder_(finder), board_(board), store_(store), segments_(segments) {}
 
   absl::StatusOr<std::unique_ptr<ByteSource>> OpenOutput(
       std::string_view owner, const v1::ReadOutputRequest& request) override;
   absl::Status ListOutput(std::string_view owner, const v1::ListOutputRequest& request,
                           v1::ListOutputResponse* response) override;
+  ChunkStream::Withdraw WhenEnded(std::string_view owner, uint64_t job,
+                                  std::function<void()> then) override;
 
  private:
   struct Found {
@@ -53,6 +57,7 @@ class OutputReader final : public OutputSource {
   absl::Status CheckFailures(const Found& found, uint64_t first_task, uint64_t task_count) const;
 
   const JobFinder* const finder_;
+  JobBoard* const board_;
   Store* const store_;
   SegmentStore* const segments_;
 };

@@ -235,6 +235,7 @@ absl::Status DecodeRecord(journal::v1::Record* from, DecodedRecord* to) {
       to->record =
           IdsIssued{JobId(from->ids_issued().job()), WorkerId(from->ids_issued().worker())};
       return absl::OkStatus();
+    case Kind::kWorkerDrained:  // Nothing writes it.
     case Kind::KIND_NOT_SET:
       break;
   }

@@ -106,8 +106,8 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Start(
   parts->checker =
       std::make_unique<JobChecker>(&parts->kernels, parts->blobs.get(), options.capabilities);
   parts->finder = std::make_unique<JobFinder>(&parts->board, parts->store.get());
-  parts->outputs = std::make_unique<OutputReader>(parts->finder.get(), parts->store.get(),
-                                                  parts->segments.get());
+  parts->outputs = std::make_unique<OutputReader>(parts->finder.get(), &parts->board,
+                                                  parts->store.get(), parts->segments.get());
   RETURN_IF_ERROR(parts->loop->Recover());
   parts->MakeServices(options, host_id);
   parts->loop->Start();

@@ -26,7 +26,8 @@ class ControlStream::Call final
   Call(const std::string& address, uint64_t number, std::shared_ptr<EventQueue> queue)
       : number_(number),
         queue_(std::move(queue)),
-        stub_(worker::v1::WorkerControl::NewStub(rpc::Connect(address, rpc::Traffic::kControl))) {}
+        stub_(worker::v1::WorkerControl::NewStub(
+            rpc::ConnectForCallbacks(address, rpc::Traffic::kControl))) {}
 
   void Begin() {
     self_ = shared_from_this();

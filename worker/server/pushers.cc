@@ -20,8 +20,8 @@ Pushers::Stream& Pushers::StreamOf(const std::string& owner) {
   callbacks.on_broken = [queue = queue_, owner, number = stream.number](const absl::Status& why) {
     queue->Push(PushesBroken{owner, number, why});
   };
-  stream.pusher =
-      RegionPusher::Start(rpc::Connect(address_, rpc::Traffic::kBulk), owner, std::move(callbacks));
+  stream.pusher = RegionPusher::Start(rpc::ConnectForCallbacks(address_, rpc::Traffic::kBulk),
+                                      owner, std::move(callbacks));
   return stream;
 }
 

@@ -81,7 +81,7 @@ class DataServiceTest : public ::testing::Test {
     std::filesystem::remove_all(dir_);
   }
   std::shared_ptr<grpc::Channel> Channel() {
-    return rpc::Connect(server_->address(), rpc::Traffic::kBulk);
+    return rpc::ConnectForCallbacks(server_->address(), rpc::Traffic::kBulk);
   }
   DataClient ClientOf(const std::string& owner) { return DataClient(Channel(), owner); }
 

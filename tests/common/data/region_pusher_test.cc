@@ -17,12 +17,13 @@ TEST(RegionPusherAlone, TheLastChannelMayGoInACallback) {
     absl::Notification broken;
     absl::Status why;
     // The pusher's call is the only holder of its channel.
-    auto pusher = RegionPusher::Start(rpc::Connect("127.0.0.1:1", rpc::Traffic::kBulk), "ada",
-                                      {[](std::vector<PushedPiece>) {},
-                                       [&](const absl::Status& status) {
-                                         why = status;
-                                         broken.Notify();
-                                       }});
+    auto pusher =
+        RegionPusher::Start(rpc::ConnectForCallbacks("127.0.0.1:1", rpc::Traffic::kBulk), "ada",
+                            {[](std::vector<PushedPiece>) {},
+                             [&](const absl::Status& status) {
+                               why = status;
+                               broken.Notify();
+                             }});
     pusher->Push(1, *bytes, bytes);
     if (round % 2 == 0) pusher.reset();
     broken.WaitForNotification();

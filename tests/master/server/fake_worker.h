@@ -35,7 +35,8 @@ class FakeWorker {
  public:
   FakeWorker(const std::string& address, std::string name)
       : name_(std::move(name)),
-        stub_(worker::v1::WorkerControl::NewStub(rpc::Connect(address, rpc::Traffic::kControl))) {
+        stub_(worker::v1::WorkerControl::NewStub(
+            rpc::ConnectForCallbacks(address, rpc::Traffic::kControl))) {
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     stream_ = stub_->Attach(&context_);
   }
