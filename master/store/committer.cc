@@ -91,11 +91,13 @@ void Committer::SaveSnapshot(uint64_t seq, std::string bytes) {
 
 absl::Status Committer::Flush() {
   absl::MutexLock lock(&mu_);
+  ++flushing_;
   const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !failed_.ok() || full_ ||
            (idle_ && queue_.empty() && !HistoryIsDue() && !SnapshotIsDue());
   };
   mu_.Await(absl::Condition(&settled));
+  --flushing_;
   if (failed_.ok() && full_) {
     return Error(absl::StatusCode::kResourceExhausted, reason::kJournalFull,
                  "the disk is full: what is queued waits for room");
@@ -153,6 +155,7 @@ void Committer::TakeHistory() {
       history_.pop_front();
     }
   }
+  if (rows_.empty() && !due.empty()) rows_since_ = clock_->Now();
   for (History& history : due) {
     rows_seq_ = history.seq;
     for (JobRow& row : history.rows) {
@@ -163,21 +166,35 @@ void Committer::TakeHistory() {
   }
 }
 
-// Waits until there is something to do.
+// Waits until there is something to do; for a lull if that is not urgent.
+void Committer::WaitForTask(bool rows) {
+  const auto urgent = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || flushing_ > 0 || !queue_.empty() || SnapshotIsDue();
+  };
+  const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || !queue_.empty() || SnapshotIsDue() || HistoryIsDue();
+  };
+  if (rows || untidy_) {
+    const absl::Duration left =
+        rows ? limits_.lag_max - (clock_->Now() - rows_since_) : limits_.lull;
+    mu_.AwaitWithTimeout(absl::Condition(&urgent), std::min(limits_.lull, left));
+    return;
+  }
+  idle_ = true;
+  mu_.Await(absl::Condition(&any));
+  idle_ = false;
+}
+
 Committer::Task Committer::NextTask() {
   TakeHistory();
   if (untidy_ && store_->NeedsMaintenance()) return Task::kMaintain;
   const bool rows = !rows_.empty() && !rows_blocked_;
-  if (rows && rows_.size() >= limits_.pending_rows_max) return Task::kRows;
-  absl::MutexLock lock(&mu_);
-  const auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return stopping_ || !queue_.empty() || HistoryIsDue() || SnapshotIsDue();
-  };
-  if (!rows && !untidy_) {
-    idle_ = true;
-    mu_.Await(absl::Condition(&wake));
-    idle_ = false;
+  if (rows && (rows_.size() >= limits_.pending_rows_max ||
+               clock_->Now() - rows_since_ >= limits_.lag_max)) {
+    return Task::kRows;
   }
+  absl::MutexLock lock(&mu_);
+  WaitForTask(rows);
   if (!queue_.empty()) return Task::kCommit;
   if (SnapshotIsDue()) return Task::kSnapshot;
   if (rows || HistoryIsDue()) return Task::kRows;

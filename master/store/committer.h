@@ -67,6 +67,9 @@ struct CommitterLimits {
   uint64_t group_bytes_max = uint64_t{4} << 20;
   // Jobs whose history may wait for an idle moment before it is written in between.
   size_t pending_rows_max = 4096;
+  // History and housekeeping wait until no commit came for this long, history at most `lag_max`.
+  absl::Duration lull = absl::Milliseconds(20);
+  absl::Duration lag_max = absl::Seconds(1);
   // How long a full disk is left alone before it is tried again.
   absl::Duration full_disk_retry = absl::Milliseconds(250);
 };
@@ -135,6 +138,7 @@ class Committer {
 
   void Run();
   Task NextTask();
+  void WaitForTask(bool rows);
   bool HasRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HistoryIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool SnapshotIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -159,6 +163,7 @@ class Committer {
   // The thread's own.
   std::map<JobId, JobRow> rows_;  // History as of rows_seq_, to be written.
   uint64_t rows_seq_ = 0;
+  MonoTime rows_since_;        // When the first of them came.
   bool rows_blocked_ = false;  // There was no room for them; not tried before the next commit.
   bool untidy_ = false;        // The store may have housekeeping to do.
 
@@ -170,6 +175,7 @@ class Committer {
   std::deque<History> history_ ABSL_GUARDED_BY(mu_);
   Snapshot snapshot_ ABSL_GUARDED_BY(mu_);  // seq 0: none
   bool idle_ ABSL_GUARDED_BY(mu_) = false;
+  int flushing_ ABSL_GUARDED_BY(mu_) = 0;  // Calls of Flush that wait.
   bool full_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status failed_ ABSL_GUARDED_BY(mu_);
