@@ -149,6 +149,7 @@ struct KernelRate {
 struct Backlog {
   JobId job;
   uint64_t leaves = 0;
+  uint64_t granted = 0;  // in this session, adopted ones included: more may be on their way
 };
 
 struct Report {

@@ -365,11 +365,13 @@ absl::Status Decode(worker::v1::JobFault* from, JobFault* to) {
 void Encode(const Backlog& from, worker::v1::Backlog* to) {
   to->set_job(from.job.value());
   to->set_leaves(from.leaves);
+  to->set_granted(from.granted);
 }
 
 absl::Status Decode(const worker::v1::Backlog& from, Backlog* to) {
   RETURN_IF_ERROR(DecodeJob(from.job(), &to->job));
   to->leaves = from.leaves();
+  to->granted = from.granted();
   return absl::OkStatus();
 }
 

@@ -232,13 +232,13 @@ void OnRate(Turn& turn, Worker& worker, const KernelRate& rate) {
 
 // Leaves that wait in an accumulator are held, but keep nobody busy. Grants that were under way
 // when the worker counted are not among what it says.
-void OnBacklog(Turn& turn, Worker& worker, const Backlog& backlog) {
+void OnBacklog(Worker& worker, const Backlog& backlog) {
   const auto at = worker.jobs.find(backlog.job);
   if (at == worker.jobs.end()) return;
-  const bool under_way =
-      turn.now - at->second.granted_at < absl::Seconds(2 * worker.latency_seconds);
-  const uint64_t busy = backlog.leaves + (under_way ? at->second.granted_leaves : 0);
-  Park(worker, at->second, at->second.leaves > busy ? at->second.leaves - busy : 0);
+  JobAtWorker& job = at->second;
+  const uint64_t under_way = job.granted_leaves - std::min(job.granted_leaves, backlog.granted);
+  const uint64_t busy = under_way + std::min(backlog.leaves, job.leaves);
+  Park(worker, job, job.leaves > busy ? job.leaves - busy : 0);
 }
 
 void Acknowledge(Turn& turn, const Worker& worker, uint64_t number) {
@@ -263,7 +263,7 @@ void OnReported(Turn& turn, const WorkerReported& event) {
   for (const Crash& crash : report.crashes) OnCrash(turn, *worker, crash);
   for (const Return& returned : report.returns) OnReturn(turn, *worker, returned);
   for (const JobFault& fault : report.job_faults) OnJobFault(turn, *worker, fault);
-  for (const Backlog& backlog : report.backlogs) OnBacklog(turn, *worker, backlog);
+  for (const Backlog& backlog : report.backlogs) OnBacklog(*worker, backlog);
   Acknowledge(turn, *worker, report.number);
   turn.Touch(*worker);
 }

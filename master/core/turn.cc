@@ -21,9 +21,7 @@ void BookLease(Turn& turn, Job& job, Worker& worker, const LeaseRun& run) {
   const uint64_t leaves = run.end - run.begin;
   at.leases += leases;
   at.leaves += leaves;
-  const bool same = turn.now - at.granted_at < absl::Seconds(2 * worker.latency_seconds);
-  at.granted_leaves = (same ? at.granted_leaves : 0) + leaves;
-  at.granted_at = turn.now;
+  at.granted_leaves += leaves;
   const double seconds = at.leaf_seconds * static_cast<double>(leaves);
   worker.load.Add(job.spec().priority, leases, seconds);
   job.outstanding_seconds += seconds;

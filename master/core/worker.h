@@ -78,8 +78,7 @@ struct JobAtWorker {
   uint64_t parked = 0;                // Of `leaves`: finished, but waiting in an accumulator.
   int64_t counted_parked_leases = 0;  // As they are in the worker's sums.
   double counted_parked_seconds = 0;
-  MonoTime granted_at;          // The last grants, which the worker may not have seen …
-  uint64_t granted_leaves = 0;  // … and how many leaves they were.
+  uint64_t granted_leaves = 0;  // In this session, adopted ones included.
   double told_share = -1;       // The last Outlook; negative: none.
   bool described = false;
   bool unfit = false;    // It said that it cannot run the job.

@@ -18,22 +18,24 @@ struct PullOptions {
   // predicted to take less than this together.
   absl::Duration merge_window = absl::Microseconds(500);
   uint32_t small_pieces_max = 256;
-  absl::Duration probe = absl::Milliseconds(1);            // the first, while nothing is measured
-  absl::Duration unproven_max = absl::Milliseconds(20);    // before this job itself was measured
-  absl::Duration piece_overhead = absl::Microseconds(20);  // the least fixed cost assumed
-  absl::Duration piece_max = absl::Milliseconds(500);      // the largest piece
-  double quantum_fixed_costs = 8;                          // quantum = max(8 × fixed cost,
-  double quantum_of_rest = 0.02;                           //               2 % of what remains)
-  absl::Duration owner_turn = absl::Milliseconds(50);      // a group's, while another waits
+  absl::Duration probe = absl::Milliseconds(1);          // the first, while nothing is measured
+  absl::Duration unproven_max = absl::Milliseconds(20);  // before this job itself was measured
+  absl::Duration piece_overhead =
+      absl::Microseconds(100);                         // the least fixed cost: two processes woken
+  absl::Duration piece_max = absl::Milliseconds(500);  // the largest piece
+  double quantum_fixed_costs = 8;                      // quantum = max(8 × fixed cost,
+  double quantum_of_rest = 0.02;                       //               2 % of what remains);
+  double quantum_of_rest_alone = 0.1;                  // nobody else pulls: only overhead counts
+  absl::Duration owner_turn = absl::Milliseconds(50);  // a group's, while another waits
 };
 
 // When an accumulator is closed and its partial pushed.
 struct FlushOptions {
   double work_to_push = 20;  // work since the last push / its push
-  absl::Duration work_min = absl::Milliseconds(20);
+  absl::Duration work_min = absl::Milliseconds(100);
   absl::Duration linger = absl::Milliseconds(2);        // idle, while more leaves may come
   absl::Duration push_fixed = absl::Microseconds(200);  // the model of a push
-  double push_bytes_per_second = 1e9;
+  double push_bytes_per_second = 3e8;                   // written and synced by the master
 };
 
 struct CoreOptions {

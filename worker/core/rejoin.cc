@@ -161,11 +161,13 @@ void WorkerCore::AdoptRest(Adoption* adoption, Effects* effects) {
     UpdateRunnable(&job);
     job.share_leaves = 0;
     job.backlog_told = 0;
+    job.granted_leaves = 0;
     if (job.fault.has_value()) faults_.push_back(*job.fault);
   }
   for (auto& [key, kernel] : kernels_) kernel.told_tasks_per_second = 0;
   for (auto& [id, of] : adoption->jobs) {
     JobState* job = FindJob(id);
+    if (job != nullptr) job->granted_leaves = CountLeaves(of.grants);
     for (const LeaseRun& grant : of.grants) {
       for (const LeafRange range : of.unclaimed.Within({grant.first(), grant.end()})) {
         LeaseRun rest = grant.Part(range.begin, range.size());

@@ -46,14 +46,16 @@ void WorkerCore::AddRates(MonoTime now, std::vector<KernelRate>* rates) {
   }
 }
 
-// Only where leaves wait in an accumulator: else the master counts for itself.
+// Only where leaves wait in an accumulator: else the master counts for itself. A backlog is told
+// when it has halved: a message a piece would cost more than the master's grants gain by it.
 void WorkerCore::AddBacklogs(std::vector<Backlog>* backlogs) {
   for (const JobId id : accumulating_) {
     JobState& job = jobs_.at(id);
     const uint64_t leaves = job.pool.leaves() + job.running_leaves;
-    if (leaves == job.backlog_told) continue;
+    const bool halved = leaves <= job.backlog_told / 2;
+    if (leaves == job.backlog_told || (leaves < job.backlog_told && !halved)) continue;
     job.backlog_told = leaves;
-    backlogs->push_back({id, leaves});
+    backlogs->push_back({id, leaves, job.granted_leaves});
   }
 }
 

@@ -95,6 +95,7 @@ struct JobState {
   RateModel rate;  // one task, on one group
   uint64_t piece_leaves_max = std::numeric_limits<uint64_t>::max();
   uint64_t backlog_told = 0;
+  uint64_t granted_leaves = 0;  // in this session, adopted ones included
 };
 
 struct Piece {

@@ -78,6 +78,7 @@ void WorkerCore::On(Granted event, MonoTime, Effects* effects) {
     Return(event.grant.job, {std::move(run)}, effects);
     return;
   }
+  job->granted_leaves += run.count();
   Accept(job, std::move(run), /*front=*/false, effects);
 }
 

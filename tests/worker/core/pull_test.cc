@@ -28,12 +28,18 @@ TEST(PullTest, AQuantumIsTwoPercentOfAGroupsShareOfTheRest) {
 
 TEST(PullTest, APieceIsLargeEnoughForItsFixedCost) {
   // 1 ms fixed: eight of them, for 2 % of the share are less.
-  EXPECT_EQ(PullTasks({}, {1e-6, 1e-3, Source::kJob}, 1e5, 1), 8'000u);
+  EXPECT_EQ(PullTasks({}, {1e-6, 1e-3, Source::kJob}, 2e5, 2), 8'000u);
 }
 
 TEST(PullTest, TowardsTheEndPiecesBecomeHalvesButNeverTinier) {
-  EXPECT_EQ(PullTasks({}, {1e-6, 1e-3, Source::kJob}, 10'000, 1), 5'000u);
-  EXPECT_EQ(PullTasks({}, {1e-6, 1e-3, Source::kJob}, 100, 1), 2'000u);  // all there is
+  EXPECT_EQ(PullTasks({}, {1e-6, 1e-3, Source::kJob}, 20'000, 2), 5'000u);
+  EXPECT_EQ(PullTasks({}, {1e-6, 1e-3, Source::kJob}, 100, 2), 2'000u);  // all there is
+}
+
+TEST(PullTest, WhoPullsAloneTakesMoreAtATime) {
+  // Nobody has to end together with it: a tenth of the rest, and never under eight fixed costs.
+  EXPECT_EQ(PullTasks({}, {1e-6, 0, Source::kJob}, 1e6, 1), 100'000u);
+  EXPECT_EQ(PullTasks({}, {1e-6, 1e-3, Source::kJob}, 10'000, 1), 8'000u);
 }
 
 TEST(PullTest, NoPieceIsOverTheLongest) {
