@@ -7,6 +7,7 @@
 
 #include "common/base/checked_math.h"
 #include "common/base/error.h"
+#include "common/base/utf8.h"
 
 namespace tandem {
 namespace {
@@ -197,18 +198,21 @@ bool FromHex(std::string_view hex, void* bytes, size_t size) {
 std::string Quoted(std::string_view text) {
   constexpr size_t kMost = 80;
   std::string quoted = "\"";
-  for (const char c : text.substr(0, kMost)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+  size_t at = 0;
+  while (at < text.size() && at < kMost) {
+    const size_t length = Utf8CharacterAt(text, at);
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (length == 0 || byte < 0x20 || byte == 0x7f) {
       char escaped[8];
       std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
       quoted += escaped;
     } else {
-      if (c == '"' || c == '\\') quoted += '\\';
-      quoted += c;
+      if (byte == '"' || byte == '\\') quoted += '\\';
+      quoted += text.substr(at, length);
     }
+    at += std::max<size_t>(length, 1);
   }
-  return quoted + (text.size() > kMost ? "…\"" : "\"");
+  return quoted + (at < text.size() ? "…\"" : "\"");
 }
 
 namespace {

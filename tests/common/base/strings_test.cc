@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/base/strong_id.h"
+#include "common/base/utf8.h"
 
 namespace tandem {
 namespace {
@@ -48,6 +49,11 @@ TEST(NearestTest, FindsASlipAndNothingElse) {
 TEST(QuotedTest, EscapesAndShortens) {
   EXPECT_EQ(Quoted("a\"b\n"), "\"a\\\"b\\x0a\"");
   EXPECT_LT(Quoted(std::string(1000, 'x')).size(), 100u);
+  // What goes into a message is UTF-8, whatever was typed and wherever it is cut.
+  EXPECT_EQ(Quoted("caf\xc3\xa9 \xe9"), "\"caf\xc3\xa9 \\xe9\"");
+  for (size_t size = 70; size < 90; ++size) {
+    EXPECT_TRUE(IsUtf8(Quoted(std::string(size, 'x') + "\xf0\x9f\x98\x80 and more"))) << size;
+  }
 }
 
 struct SizeCase {
