@@ -21,6 +21,9 @@ absl::Status CheckPath(const Locator& locator, const PathLocator& path) {
     return BadLocator(locator, StrCat("has ", path.file_size, " bytes, but ", path.size,
                                       " from offset ", path.data_offset, " are asked for"));
   }
+  if (path.slice_bytes == 0 && path.size > 0) {
+    return BadLocator(locator, "does not say how many bytes each slice checksum covers");
+  }
   const uint64_t slices = path.slice_bytes == 0 ? 0 : CeilDiv(path.size, path.slice_bytes);
   if (slices != path.slice_checksums.size()) {
     return BadLocator(locator, StrCat("carries ", path.slice_checksums.size(),

@@ -51,6 +51,9 @@ TEST(LocatorTest, PathsAreAbsoluteWholeAndChecksummed) {
   path = Path();
   path.slice_checksums = {1};
   EXPECT_EQ(ReasonFor(Dense(path)), reason::kBadLocator);
+  path.slice_checksums = {};
+  path.slice_bytes = 0;
+  EXPECT_EQ(ReasonFor(Dense(path)), reason::kBadLocator);
   path = Path();
   path.data_offset = 129;
   EXPECT_EQ(ReasonFor(Dense(path)), reason::kBadLocator);
