@@ -12,10 +12,9 @@
 
 namespace tandem::worker {
 
-// "OPERAND_CHANGED: operand x: /data/x.npy was modified …". REQUIRES: !status.ok().
+// "PATH_CHANGED: operand x: /data/x.npy was modified …". REQUIRES: !status.ok().
 inline std::string FailureText(const absl::Status& status) {
   std::string token = ReasonOf(status);
-  if (token == reason::kPathChanged) token = "OPERAND_CHANGED";
   if (token.empty()) token = reason::kInternal;
   return StrCat(token, ": ", ToStd(status.message()));
 }

@@ -61,7 +61,7 @@ class ItemsReader final : public OperandReader {
   std::unique_ptr<OperandView> View(const OperandPart& part) override {
     const bool all = part.kind == OperandPart::Kind::kBroadcast;
     return std::make_unique<ItemsView>(items_, sources_, all ? 0 : part.first_index,
-                                       all ? items_.size() : part.count);
+                                       all ? items_.size() : part.count, !all);
   }
 
  private:

@@ -45,11 +45,20 @@ absl::Status PathSource::CheckIdentity(int fd) const {
   return absl::OkStatus();
 }
 
+// Does this server see the directory that the file was in? Then the file has gone; else this server
+// lacks the file system.
+bool PathSource::DirectoryIsThere() const {
+  struct stat info;
+  const std::string directory = locator_.path.substr(0, locator_.path.rfind('/') + 1);
+  return stat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 absl::StatusOr<int> PathSource::Open() {
   absl::MutexLock lock(&mu_);
   if (!fd_.ok()) {
     fd_ = UniqueFd(open(locator_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!fd_.ok()) {
+      if (errno == ENOENT && DirectoryIsThere()) return Changed("has gone");
       return Error(absl::StatusCode::kNotFound, reason::kPathUnreadable,
                    StrCat("cannot open ", locator_.path, ": ", strerror(errno),
                           "; path: operands must be readable on every worker"));

@@ -4,8 +4,9 @@
 // process. Every read checks size and modification time before and after, and the XXH3-64 of each
 // slice of the file the first time that it is touched.
 //
-// Errors: FAILED_PRECONDITION PATH_CHANGED when it is not the file that was
-// submitted; UNAVAILABLE is never answered; NOT_FOUND PATH_UNREADABLE when it cannot be opened.
+// Errors: FAILED_PRECONDITION PATH_CHANGED when it is not the file that was submitted, or has gone
+// from a directory that is there; NOT_FOUND PATH_UNREADABLE when this server cannot open it;
+// UNAVAILABLE is never answered.
 //
 // Thread-safety: as ByteSource. Ownership: its descriptor, open from the first use on.
 #ifndef TANDEM_WORKER_EXECUTOR_PATH_SOURCE_H_
@@ -35,6 +36,7 @@ class PathSource final : public ByteSource {
 
  private:
   absl::StatusOr<int> Open();
+  bool DirectoryIsThere() const;
   absl::Status CheckIdentity(int fd) const;
   absl::Status ReadSlice(int fd, uint64_t slice, uint64_t offset, uint64_t length, char* to);
   absl::Status ReadExactly(int fd, uint64_t offset, uint64_t length, char* to) const;

@@ -73,8 +73,8 @@ absl::Status PackedView::Wait() {
 }
 
 ItemsView::ItemsView(const std::vector<Locator>& items, const SourceFactory& sources,
-                     uint64_t first, uint64_t count)
-    : first_(first), items_(count), table_(count) {
+                     uint64_t first, uint64_t count, bool alone)
+    : first_(first), alone_(alone), items_(count), table_(count) {
   for (uint64_t i = 0; i < count; ++i) {
     const Locator& locator = items[first + i];
     items_[i].source = sources(locator, DType::kU8, LocatorBytes(locator).value_or(0));
@@ -83,6 +83,7 @@ ItemsView::ItemsView(const std::vector<Locator>& items, const SourceFactory& sou
 
 bool ItemsView::SettleItem(size_t index) {
   const std::shared_ptr<ByteSource>& source = items_[index].source;
+  if (source == nullptr) return true;  // Its bytes are copied.
   const uint64_t size = source->size();
   table_[index] = {nullptr, static_cast<int64_t>(size)};
   if (size == 0) return true;
@@ -100,6 +101,7 @@ bool ItemsView::Settle() {
 
 absl::Status ItemsView::WaitItem(size_t index) {
   Item& item = items_[index];
+  if (SettleItem(index)) return absl::OkStatus();
   const uint64_t size = item.source->size();
   RETURN_IF_ERROR(item.source->Fetch(0, size));
   if (SettleItem(index)) return absl::OkStatus();
@@ -107,13 +109,15 @@ absl::Status ItemsView::WaitItem(size_t index) {
   if (to == nullptr) return NoMemory(StrCat("item ", first_ + index));
   RETURN_IF_ERROR(item.source->Read(0, size, to));
   table_[index].data = AsBytes(to);
+  item.source.reset();  // A file for each of thousands of items must not stay open.
   return absl::OkStatus();
 }
 
 absl::Status ItemsView::Wait() {
+  faults_.clear();
   for (size_t i = 0; i < items_.size(); ++i) {
     const absl::Status status = WaitItem(i);
-    if (ReasonOf(status) == reason::kPathChanged) {
+    if (alone_ && ReasonOf(status) == reason::kPathChanged) {
       faults_.push_back({first_ + i, FailureText(status)});
       table_[i] = {nullptr, 0};
     } else if (!status.ok()) {

@@ -49,9 +49,10 @@ class PackedView final : public OperandView {
 // Items behind locators of their own.
 class ItemsView final : public OperandView {
  public:
-  // `items` outlives the view.
+  // `items` outlives the view. `alone`: a changed item fails its own task (a fault); else, where
+  // every task needs all items, Wait fails.
   ItemsView(const std::vector<Locator>& items, const SourceFactory& sources, uint64_t first,
-            uint64_t count);
+            uint64_t count, bool alone);
 
   bool Settle() override;
   absl::Status Wait() override;
@@ -67,6 +68,7 @@ class ItemsView final : public OperandView {
   absl::Status WaitItem(size_t index);
 
   const uint64_t first_;
+  const bool alone_;
   std::vector<Item> items_;
   std::vector<TandemBytes> table_;
   std::vector<ItemFault> faults_;

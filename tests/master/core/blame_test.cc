@@ -230,7 +230,7 @@ TEST_F(BlameTest, NeighboursOfAKnownTaskGetNoBlame) {
 TEST_F(BlameTest, AFatalFaultEndsTheJobAndALocalOneKeepsItOffThatWorker) {
   const std::vector<Grant> grants = Start({.tasks = 10});
   Report local;
-  local.job_faults.push_back({job_, "OPERAND_CHANGED: /x", false});
+  local.job_faults.push_back({job_, "PATH_CHANGED: /x", false});
   for (const Grant& grant : grants) local.returns.push_back({job_, RunOf(grant, tree())});
   h_.Report(w_, local);
   h_.Take<Grant>(w_);

@@ -269,7 +269,7 @@ class ChangedFileTest : public ::testing::Test {
   void ExpectChanged(std::string_view how) {
     h_.Run(1, {0, 1});
     ASSERT_EQ(h_.errors().size(), 1u);
-    EXPECT_THAT(h_.errors()[0].reason(), StartsWith("OPERAND_CHANGED: operand x"));
+    EXPECT_THAT(h_.errors()[0].reason(), StartsWith("PATH_CHANGED: operand x"));
     EXPECT_THAT(h_.errors()[0].reason(), HasSubstr(std::string(how)));
     EXPECT_TRUE(h_.errors()[0].fatal());
   }
@@ -307,9 +307,19 @@ TEST_F(ChangedFileTest, OtherContentUnderTheSameSizeAndTimeIsFoundByItsChecksum)
   ExpectChanged("another content");
 }
 
-TEST_F(ChangedFileTest, AMissingFileIsThisWorkersTrouble) {
+TEST_F(ChangedFileTest, AFileThatHasGoneFromItsDirectoryIsAnError) {
   SetUpJob();
   std::filesystem::remove(locator_.path);
+  ExpectChanged("has gone");
+}
+
+TEST_F(ChangedFileTest, AMissingDirectoryIsThisWorkersTrouble) {
+  locator_ = h_.WriteFile("x", BytesOf(std::vector<float>(10, 1)));
+  locator_.path = h_.Path("not_mounted/x");
+  JobSpec spec;
+  spec.kernel = "double_it";
+  spec.operands["x"] = Dense(DType::kF32, {10}, locator_);
+  h_.SetUp(1, spec);
   h_.Run(1, {0, 1});
   ASSERT_EQ(h_.errors().size(), 1u);
   EXPECT_THAT(h_.errors()[0].reason(), StartsWith("PATH_UNREADABLE: operand x"));
@@ -333,7 +343,7 @@ TEST_F(ChangedFileTest, AChangedItemFailsItsTaskAlone) {
   const executor::v1::PieceDone& done = h_.done().at(piece);
   ASSERT_EQ(done.failures_size(), 1);
   EXPECT_EQ(done.failures(0).task(), 2u);
-  EXPECT_THAT(done.failures(0).reason(), StartsWith("OPERAND_CHANGED: "));
+  EXPECT_THAT(done.failures(0).reason(), StartsWith("PATH_CHANGED: "));
   EXPECT_EQ(done.tasks(), 3u);
   EXPECT_EQ(h_.OutputBytes(done.outputs(0)), Packed({"TEXT", "TEXT", "", "TEXT"}));
 }
