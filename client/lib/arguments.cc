@@ -44,10 +44,13 @@ class Preparer {
       }
       RETURN_IF_ERROR(CheckKnown(argument.name));
     }
-    // What others depend on comes first: scalars, axes, operands with a shape, then generators.
+    // What others depend on comes first: scalars, axes, operands with a shape of their own, raw
+    // files that get theirs from those, then generators.
     RETURN_IF_ERROR(ForEach(arguments, &Preparer::TakeScalar));
     RETURN_IF_ERROR(DefaultScalars());
     RETURN_IF_ERROR(ForEach(arguments, &Preparer::TakeAxis));
+    RETURN_IF_ERROR(ForEach(arguments, &Preparer::TakeShapedOperand));
+    last_chance_ = true;
     RETURN_IF_ERROR(ForEach(arguments, &Preparer::TakeShapedOperand));
     RETURN_IF_ERROR(ForEach(arguments, &Preparer::TakeGenerator));
     return std::move(job_);
@@ -120,12 +123,14 @@ class Preparer {
 
   absl::Status TakeShapedOperand(const Argument& argument) {
     const int index = signature_.FindOperand(argument.name);
-    if (index < 0 || IsGenerator(argument.value)) return absl::OkStatus();
+    if (index < 0 || IsGenerator(argument.value) || job_.spec.operands.contains(argument.name)) {
+      return absl::OkStatus();
+    }
     const OperandSig& operand = signature_.operands()[static_cast<size_t>(index)];
+    if (!last_chance_ && NeedsMoreAxes(operand, argument.value, Known())) return absl::OkStatus();
     OperandSpec spec;
     if (operand.ragged()) {
-      ASSIGN_OR_RETURN(spec, RaggedOperand(operand, argument.value, &job_.uploads,
-                                           &job_.item_names[argument.name]));
+      ASSIGN_OR_RETURN(spec, RaggedOperand(operand, argument.value, &job_));
     } else {
       ASSIGN_OR_RETURN(spec,
                        DenseOperand(signature_, operand, argument.value, Known(), &job_.uploads));
@@ -176,6 +181,7 @@ class Preparer {
   const Signature& signature_;
   PreparedJob job_;
   std::vector<int64_t> axes_, scalars_;
+  bool last_chance_ = false;  // What was put off is taken now, or refused.
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 // What people type behind a kernel's name (`spot=@spot.npy rate=0.05 n=1000`) as a job's operands,
 // scalars and axes.
 //
-//   @FILE          uploaded: .npy; FASTA for u8 operands; anything else raw, `@x.raw:[100,3]` with
-//   a shape
-//   @DIR/  @GLOB   ragged operands: one file an item, in order of names
-//   list:FILE      ragged operands: the files named in FILE, one a line; `list:-` reads stdin
-//   path:FILE      a .npy or raw file on a shared file system, read by the workers themselves
+//   @FILE          uploaded: .npy; FASTA for u8 operands, by its name (.fa …); anything else is raw
+//                  numbers, little-endian, row by row; `@x.raw:[100,3]` gives them a shape
+//   @DIR/  @GLOB  @list:FILE  @list:-    ragged operands: one file an item (file_list.h)
+//   path:…         the same files (no FASTA), read by the workers themselves from a shared file
+//                  system; one that changes after the job was submitted fails what needs it
 //   uniform(seed=7)  iota  constant(3.5)      computed where it is used
 //   [1,2,3]        a short list
 //   3.5            scalars, and the extents of axes that nothing else gives
@@ -51,6 +51,8 @@ struct PreparedJob {
   std::vector<Upload> uploads;
   // Ragged operands: a name an item (a file's name).
   std::map<std::string, std::vector<std::string>> item_names;
+  // What the user should hear though nothing is wrong: "image: 2 subdirectories … left out".
+  std::vector<std::string> notes;
 };
 
 // Fills `spec` (policy fields stay as they are) from the arguments.

@@ -1,7 +1,9 @@
 // ByteSource: bytes that will be uploaded, as pieces of memory and of files behind one another.
 //
 // Nothing is read before it is asked for, and a file is open only while it is read, so a directory
-// of 100,000 images costs a list of names.
+// of 100,000 images costs a list of names and a file of a terabyte costs one buffer. What is not
+// stored as it is to be sent (big-endian or Fortran-ordered arrays, FASTA) is a ByteOrigin of its
+// own, which converts while it reads.
 //
 //   ByteSource source = ByteSource::OfMemory(header);
 //   ASSIGN_OR_RETURN(ByteSource file, ByteSource::OfFile(path));
@@ -24,51 +26,49 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/lib/input_file.h"
 
 namespace tandem::client {
 
-struct FileIdentity {
-  uint64_t size = 0;
-  int64_t mtime_ns = 0;
-  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+inline constexpr uint64_t kChunkBytes = 1 << 20;
+
+// Takes consecutive chunks of at most kChunkBytes.
+using TakeChunk = absl::FunctionRef<absl::Status(std::string_view)>;
+
+// A run of bytes that can be read again and again, and yields the same each time or an error.
+class ByteOrigin {
+ public:
+  virtual ~ByteOrigin() = default;
+  // From byte `from` to the end, until `take` fails.
+  virtual absl::Status Read(uint64_t from, TakeChunk take) const = 0;
 };
 
-// Of a regular file. Errors: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (PATH_UNREADABLE), each
-// with the path.
-absl::StatusOr<FileIdentity> IdentityOf(const std::string& path);
-// The first `bytes_max` bytes of a file (all of a shorter one).
-absl::StatusOr<std::string> ReadPrefix(const std::string& path, uint64_t bytes_max);
-// All of a file.
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
+// Hands `bytes` to `take` in chunks.
+absl::Status TakeInChunks(std::string_view bytes, TakeChunk take);
 
 class ByteSource {
  public:
-  static constexpr uint64_t kChunkBytes = 1 << 20;
-
   ByteSource() = default;
   static ByteSource OfMemory(std::string bytes);
-  // The bytes of a file from `offset` on. Errors: as IdentityOf; OUT_OF_RANGE.
+  // The bytes of a file from `offset` on. Errors: as InputFile::Open; OUT_OF_RANGE.
   static absl::StatusOr<ByteSource> OfFile(const std::string& path, uint64_t offset = 0);
+  // The same, of a file whose identity is known. REQUIRES: offset <= identity.size.
+  static ByteSource OfFile(const std::string& path, const FileIdentity& identity, uint64_t offset);
+  // REQUIRES: the origin yields exactly `size` bytes.
+  static ByteSource Of(std::shared_ptr<const ByteOrigin> origin, uint64_t size);
 
   void Append(const ByteSource& other);
   uint64_t size() const { return size_; }
 
-  // Calls `take` with consecutive chunks of at most kChunkBytes, from byte `from` on, until it
-  // fails.
-  using Take = absl::FunctionRef<absl::Status(std::string_view)>;
-  absl::Status Read(uint64_t from, Take take) const;
+  // Calls `take` with what follows byte `from`, until it fails.
+  absl::Status Read(uint64_t from, TakeChunk take) const;
   absl::StatusOr<std::string> ReadAll() const;
 
  private:
   struct Piece {
-    std::shared_ptr<const std::string> memory;  // or a file
-    std::shared_ptr<const std::string> path;
-    FileIdentity identity;
-    uint64_t offset = 0;
+    std::shared_ptr<const ByteOrigin> origin;
     uint64_t length = 0;
   };
-  static absl::Status ReadPiece(const Piece& piece, uint64_t from, Take take);
-
   std::vector<Piece> pieces_;
   uint64_t size_ = 0;
 };

@@ -333,10 +333,26 @@ absl::Status EncodeChecked(const JobSpec& spec, std::string request_id,
   return absl::OkStatus();
 }
 
+namespace {
+
+// gRPC's own refusal would not say what to do.
+absl::Status CheckFits(const v1::SubmitJobRequest& request) {
+  const size_t bytes = request.ByteSizeLong();
+  if (bytes <= rpc::kMessageBytesMax) return absl::OkStatus();
+  return InvalidError(
+      reason::kTooLarge,
+      StrCat("the job takes ", HumanSize(bytes), ", more than the ",
+             HumanSize(rpc::kMessageBytesMax),
+             " of a message: upload its operands with @, which packs their names and bytes"));
+}
+
+}  // namespace
+
 absl::StatusOr<JobInfo> Client::Submit(const JobSpec& spec, std::string request_id) {
   v1::SubmitJobRequest request;
   RETURN_IF_ERROR(
       EncodeChecked(spec, request_id.empty() ? FreshRequestId() : std::move(request_id), &request));
+  RETURN_IF_ERROR(CheckFits(request));
   v1::Job response;
   RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::SubmitJob, request, &response));
   return FromWire(&response);
@@ -345,6 +361,7 @@ absl::StatusOr<JobInfo> Client::Submit(const JobSpec& spec, std::string request_
 absl::StatusOr<JobPlan> Client::Plan(const JobSpec& spec) {
   v1::SubmitJobRequest request;
   RETURN_IF_ERROR(EncodeChecked(spec, "", &request));
+  RETURN_IF_ERROR(CheckFits(request));
   v1::JobPlan response;
   RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::PlanJob, request, &response));
   return FromWire(&response);

@@ -1,28 +1,19 @@
 #include "client/lib/dense_operand.h"
 
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
+#include <cctype>
 #include <utility>
 
 #include "client/lib/fasta.h"
-#include "client/lib/npy.h"
+#include "client/lib/npy_source.h"
+#include "client/lib/path_operand.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/data/sha256.h"
-#include "common/data/xxh3.h"
 
 namespace tandem::client {
 namespace {
-
-constexpr uint64_t kPathSliceBytesMin = 1 << 20;
-constexpr uint64_t kPathSlicesMax = 1 << 16;
-
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
 
 // "FILE:[100,3]" taken apart.
 struct FileArgument {
@@ -39,183 +30,211 @@ absl::StatusOr<FileArgument> ParseFileArgument(std::string_view value) {
   }
   file.path = std::string(value.substr(0, colon));
   file.has_shape = true;
-  for (const std::string_view part :
-       Split(value.substr(colon + 2, value.size() - colon - 3), ',')) {
+  const std::string_view inside = Trim(value.substr(colon + 2, value.size() - colon - 3));
+  if (inside.empty()) return file;
+  for (const std::string_view part : Split(inside, ',')) {
     ASSIGN_OR_RETURN(const Scalar extent, Scalar::Parse(Trim(part), DType::kI64));
     file.shape.push_back(*extent.AsInt64());
   }
   return file;
 }
 
-// The shape of raw bytes: as given, or solved with one unknown axis.
-absl::StatusOr<Shape> RawShape(const Signature& signature, const OperandSig& operand,
-                               const FileArgument& file, uint64_t bytes, ExtentValues known) {
-  const uint64_t size = DTypeSize(operand.dtype);
-  if (bytes % size != 0) {
-    return InvalidError(reason::kShapeMismatch,
-                        StrCat(Quoted(file.path), " has ", bytes, " bytes, not a multiple of ",
-                               size, " (", DTypeName(operand.dtype), ")"));
-  }
-  if (file.has_shape) return file.shape;
-  if (operand.dims.size() == 1) return Shape{static_cast<int64_t>(bytes / size)};
-  Shape shape;
-  uint64_t rest = bytes / size;
-  int unknown = -1;
-  for (size_t d = 0; d < operand.dims.size(); ++d) {
-    shape.push_back(0);
-    if (!operand.dims[d].Known(known)) {
-      if (unknown >= 0) {
-        return InvalidError(reason::kShapeMismatch,
-                            StrCat("the shape of the raw file ", Quoted(file.path),
-                                   " is not known; give it as @", file.path, ":[rows,columns]"));
-      }
-      unknown = static_cast<int>(d);
-      continue;
-    }
-    ASSIGN_OR_RETURN(shape[d], operand.dims[d].Evaluate(known));
-    if (shape[d] <= 0) return shape;
-    rest /= static_cast<uint64_t>(shape[d]);
-  }
-  if (unknown >= 0) shape[static_cast<size_t>(unknown)] = static_cast<int64_t>(rest);
-  return shape;
-}
-
-// Bytes of a Fortran-ordered array in C order.
-std::string ToCOrder(const TensorSpec& spec, std::string_view fortran) {
-  const uint64_t size = DTypeSize(spec.dtype);
-  const size_t rank = spec.shape.size();
-  std::vector<uint64_t> stride(rank, size);
-  for (size_t d = 1; d < rank; ++d)
-    stride[d] = stride[d - 1] * static_cast<uint64_t>(spec.shape[d - 1]);
-  std::string out(fortran.size(), '\0');
-  std::vector<int64_t> index(rank, 0);
-  for (uint64_t to = 0; to < out.size(); to += size) {
-    uint64_t from = 0;
-    for (size_t d = 0; d < rank; ++d) from += static_cast<uint64_t>(index[d]) * stride[d];
-    std::memcpy(out.data() + to, fortran.data() + from, size);
-    for (size_t d = rank; d-- > 0;) {
-      if (++index[d] < spec.shape[d]) break;
-      index[d] = 0;
-    }
-  }
-  return out;
-}
-
-absl::Status CheckDType(const OperandSig& operand, DType given, std::string_view path) {
-  // numpy has no bf16: its bits come as u2, which has no name of ours.
-  if (given == operand.dtype) return absl::OkStatus();
-  return InvalidError(
-      reason::kDtypeMismatch,
-      StrCat("operand ", operand.name, " takes ", DTypeName(operand.dtype), "; ", Quoted(path),
-             " holds ", DTypeName(given), ": convert it with a.astype('",
-             NpyDescr(operand.dtype).empty() ? "<f4" : NpyDescr(operand.dtype), "')"));
-}
-
-absl::StatusOr<NpyHeader> NpyHeaderOf(const std::string& path) {
-  ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(path));
-  ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(path, NpyHeader::kHeaderBytesMax + 12));
-  auto header = ParseNpyHeader(prefix, identity.size);
-  if (!header.ok()) return WithContext(header.status(), path);
-  return header;
-}
-
-absl::StatusOr<OperandSpec> FromNpy(const OperandSig& operand, const FileArgument& file,
-                                    std::vector<Upload>* uploads) {
-  ASSIGN_OR_RETURN(const NpyHeader header, NpyHeaderOf(file.path));
-  RETURN_IF_ERROR(CheckDType(operand, header.spec.dtype, file.path));
-  ASSIGN_OR_RETURN(ByteSource source, ByteSource::OfFile(file.path, header.data_offset));
-  if (header.fortran_order && header.spec.shape.size() > 1) {
-    ASSIGN_OR_RETURN(const std::string bytes, source.ReadAll());
-    source = ByteSource::OfMemory(ToCOrder(header.spec, bytes));
-  }
-  OperandSpec spec;
-  spec.spec = header.spec;
-  ASSIGN_OR_RETURN(spec.source,
-                   LocateBytes(source, StrCat(operand.name, " from ", file.path), uploads));
-  return spec;
-}
-
-absl::StatusOr<OperandSpec> FromFile(const Signature& signature, const OperandSig& operand,
-                                     std::string_view value, ExtentValues known,
-                                     std::vector<Upload>* uploads) {
-  ASSIGN_OR_RETURN(const FileArgument file, ParseFileArgument(value));
-  if (EndsWith(file.path, ".npy")) return FromNpy(operand, file, uploads);
+// What the bytes of one file are for the job, before anything but its head was read.
+struct FileBytes {
+  TensorSpec spec;
   ByteSource source;
-  if (operand.dtype == DType::kU8 && operand.dims.size() == 1 && IsFastaName(file.path)) {
-    ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file.path));
-    auto fasta = ParseFasta(text);
-    if (!fasta.ok()) return WithContext(fasta.status(), file.path);
-    source = ByteSource::OfMemory(std::move(fasta->letters));
-  } else {
-    ASSIGN_OR_RETURN(source, ByteSource::OfFile(file.path));
-  }
-  OperandSpec spec;
-  spec.spec.dtype = operand.dtype;
-  ASSIGN_OR_RETURN(spec.spec.shape, RawShape(signature, operand, file, source.size(), known));
-  ASSIGN_OR_RETURN(const uint64_t bytes, spec.spec.Bytes());
-  if (bytes != source.size()) {
-    return InvalidError(reason::kShapeMismatch,
-                        StrCat(Quoted(file.path), " has ", source.size(), " bytes; ",
-                               spec.spec.ToString(), " takes ", bytes));
-  }
-  ASSIGN_OR_RETURN(spec.source,
-                   LocateBytes(source, StrCat(operand.name, " from ", file.path), uploads));
-  return spec;
-}
+  // Where workers can read the file themselves:
+  FileIdentity identity;
+  uint64_t offset = 0;
+  std::string cannot_be_path;  // Else why, and what to do.
+};
 
-// Checksums of a file's slices: its identity for as long as the job lives.
-absl::StatusOr<OperandSpec> FromPath(const Signature& signature, const OperandSig& operand,
-                                     std::string_view value, ExtentValues known) {
-  ASSIGN_OR_RETURN(FileArgument file, ParseFileArgument(value));
-  if (operand.dtype == DType::kU8 && IsFastaName(file.path)) {
-    return InvalidError(reason::kBadFile, StrCat("path: reads .npy and raw files; give FASTA as ",
-                                                 operand.name, "=@", file.path));
+// One operand from a file.
+class FileReader {
+ public:
+  FileReader(const Signature& signature, const OperandSig& operand, ExtentValues known)
+      : signature_(signature), operand_(operand), known_(known) {}
+
+  absl::StatusOr<FileBytes> Read(const FileArgument& file) const {
+    ASSIGN_OR_RETURN(const InputFile opened, InputFile::Open(file.path));
+    ASSIGN_OR_RETURN(const std::string head, opened.ReadPrefix(8));
+    if (HasEnding(file.path, {".npy"}) || IsNpy(head)) return Npy(file);
+    if (TakesFasta() && IsFastaName(file.path)) return Fasta(file);
+    RETURN_IF_ERROR(RefuseOthers(file.path));
+    return Raw(file, opened.identity());
   }
-  std::error_code failed;
-  file.path = std::filesystem::absolute(file.path, failed).lexically_normal().string();
-  PathLocator path;
-  path.path = file.path;
-  ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(file.path));
-  OperandSpec spec;
-  spec.spec.dtype = operand.dtype;
-  if (EndsWith(file.path, ".npy")) {
-    ASSIGN_OR_RETURN(const NpyHeader header, NpyHeaderOf(file.path));
-    RETURN_IF_ERROR(CheckDType(operand, header.spec.dtype, file.path));
-    if (header.fortran_order && header.spec.shape.size() > 1) {
-      return InvalidError(reason::kBadFile,
-                          StrCat(Quoted(file.path),
-                                 " is in Fortran order, which workers do not "
-                                 "read; save it with numpy.ascontiguousarray, or use @",
-                                 file.path));
+
+ private:
+  static bool HasEnding(std::string_view path, std::initializer_list<std::string_view> endings) {
+    const size_t dot = path.rfind('.');
+    if (dot == std::string_view::npos) return false;
+    std::string end(path.substr(dot));
+    std::transform(end.begin(), end.end(), end.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    return std::find(endings.begin(), endings.end(), end) != endings.end();
+  }
+  bool TakesFasta() const { return operand_.dtype == DType::kU8 && operand_.dims.size() == 1; }
+
+  std::string Expected() const {
+    std::string text = StrCat("operand ", operand_.name, " takes ", DTypeName(operand_.dtype), "[");
+    for (size_t d = 0; d < operand_.dims.size(); ++d) {
+      StrAppend(&text, d == 0 ? "" : ", ", signature_.ExtentToString(operand_.dims[d]));
     }
-    spec.spec = header.spec;
-    path.data_offset = header.data_offset;
-  } else {
-    ASSIGN_OR_RETURN(spec.spec.shape, RawShape(signature, operand, file, identity.size, known));
+    return text + "]";
   }
-  path.file_size = identity.size;
-  path.mtime_ns = identity.mtime_ns;
-  path.size = identity.size - path.data_offset;
-  path.slice_bytes = kPathSliceBytesMin;
-  while (path.size / path.slice_bytes >= kPathSlicesMax) path.slice_bytes *= 2;
-  ASSIGN_OR_RETURN(const ByteSource source, ByteSource::OfFile(file.path, path.data_offset));
-  Xxh3Stream hash;
-  uint64_t in_slice = 0;
-  RETURN_IF_ERROR(source.Read(0, [&](std::string_view chunk) {
-    while (!chunk.empty()) {
-      const size_t take = std::min<uint64_t>(chunk.size(), path.slice_bytes - in_slice);
-      hash.Update(chunk.substr(0, take));
-      in_slice += take;
-      chunk.remove_prefix(take);
-      if (in_slice == path.slice_bytes) {
-        path.slice_checksums.push_back(hash.Digest());
-        hash.Reset();
-        in_slice = 0;
-      }
+
+  // Of a file that says its own dtype and shape.
+  absl::Status CheckNpy(const FileArgument& file, const NpyHeader& header) const {
+    const TensorSpec& spec = header.spec;
+    if (spec.dtype != operand_.dtype) {
+      const std::string_view descr = NpyDescr(operand_.dtype);
+      return InvalidError(
+          reason::kDtypeMismatch,
+          StrCat(Expected(), "; ", Quoted(file.path), " holds ", spec.ToString(), " (",
+                 header.descr, "): ",
+                 descr.empty() ? "save its bits with a.view('<u2')"
+                               : StrCat("convert it with a.astype('", descr, "')")));
+    }
+    if (spec.shape.size() != operand_.dims.size()) {
+      return InvalidError(
+          reason::kShapeMismatch,
+          StrCat(Expected(), ", of ", operand_.dims.size(), " dimensions; ", Quoted(file.path),
+                 " holds ", spec.ToString(), ", of ", spec.shape.size(), ": reshape it"));
+    }
+    if (file.has_shape && file.shape != spec.shape) {
+      return InvalidError(
+          reason::kShapeMismatch,
+          StrCat(Quoted(file.path), " holds ", spec.ToString(), ", not ", ShapeToString(file.shape),
+                 "; a .npy file says its own shape, leave it out"));
     }
     return absl::OkStatus();
-  }));
-  if (in_slice > 0) path.slice_checksums.push_back(hash.Digest());
+  }
+
+  absl::StatusOr<FileBytes> Npy(const FileArgument& file) const {
+    ASSIGN_OR_RETURN(const NpyFile npy, OpenNpy(file.path));
+    RETURN_IF_ERROR(CheckNpy(file, npy.header));
+    FileBytes bytes{npy.header.spec, {}, npy.identity, npy.header.data_offset, ""};
+    ASSIGN_OR_RETURN(bytes.source, NpyElements(file.path, npy));
+    if (!npy.plain()) {
+      bytes.cannot_be_path = StrCat(
+          Quoted(file.path), npy.header.big_endian ? " is big-endian" : " is in Fortran order",
+          ", which workers do not read; save it with numpy.ascontiguousarray(a, '",
+          NpyDescr(operand_.dtype), "')");
+    }
+    return bytes;
+  }
+
+  absl::StatusOr<FileBytes> Fasta(const FileArgument& file) const {
+    ASSIGN_OR_RETURN(FastaFile fasta, OpenFasta(file.path));
+    FileBytes bytes;
+    bytes.spec = {operand_.dtype, Shape{static_cast<int64_t>(fasta.letters.size())}};
+    bytes.source = std::move(fasta.letters);
+    bytes.cannot_be_path = "path: reads .npy and raw files, no FASTA";
+    RETURN_IF_ERROR(CheckGivenShape(file, bytes));
+    return bytes;
+  }
+
+  absl::StatusOr<FileBytes> Raw(const FileArgument& file, const FileIdentity& identity) const {
+    FileBytes bytes;
+    bytes.identity = identity;
+    bytes.source = ByteSource::OfFile(file.path, identity, 0);
+    bytes.spec.dtype = operand_.dtype;
+    ASSIGN_OR_RETURN(bytes.spec.shape, RawShape(file, identity.size));
+    RETURN_IF_ERROR(CheckGivenShape(file, bytes));
+    return bytes;
+  }
+
+  static absl::Status CheckGivenShape(const FileArgument& file, const FileBytes& bytes) {
+    TensorSpec given = bytes.spec;
+    if (file.has_shape) given.shape = file.shape;
+    ASSIGN_OR_RETURN(const uint64_t size, given.Bytes());
+    if (size == bytes.source.size()) return absl::OkStatus();
+    return InvalidError(reason::kShapeMismatch,
+                        StrCat(Quoted(file.path), " has ", bytes.source.size(), " bytes; ",
+                               given.ToString(), " takes ", size));
+  }
+
+  // What a name says that raw numbers are not.
+  absl::Status RefuseOthers(const std::string& path) const {
+    if (HasEnding(path, {".npz"})) {
+      return InvalidError(reason::kBadFile, StrCat(Quoted(path),
+                                                   " is an archive of arrays; save the one that "
+                                                   "is meant with numpy.save"));
+    }
+    const bool packed = HasEnding(path, {".gz", ".bz2", ".xz", ".zst", ".zip"});
+    if (packed && TakesFasta() && IsFastaName(path.substr(0, path.rfind('.')))) {
+      return InvalidError(reason::kBadFile,
+                          StrCat(Quoted(path), " is compressed; unpack it first"));
+    }
+    const bool text = HasEnding(path, {".csv", ".tsv", ".txt", ".json", ".parquet", ".h5"});
+    if ((packed || text) && DTypeSize(operand_.dtype) > 1) {
+      return InvalidError(reason::kBadFile,
+                          StrCat(Quoted(path), " holds no raw numbers, by its name; ", Expected(),
+                                 ": save it with numpy.save"));
+    }
+    return absl::OkStatus();
+  }
+
+  // The shape of raw bytes: as given, or solved with one unknown dimension.
+  absl::StatusOr<Shape> RawShape(const FileArgument& file, uint64_t bytes) const {
+    const uint64_t size = DTypeSize(operand_.dtype);
+    if (bytes % size != 0) {
+      return InvalidError(reason::kShapeMismatch,
+                          StrCat(Quoted(file.path), " has ", bytes, " bytes, not a multiple of ",
+                                 size, "; ", Expected(),
+                                 ", and what is no .npy file is taken as its numbers alone, row by "
+                                 "row, little-endian"));
+    }
+    if (file.has_shape) return file.shape;
+    if (operand_.dims.size() == 1) return Shape{static_cast<int64_t>(bytes / size)};
+    Shape shape(operand_.dims.size(), 0);
+    int64_t* unknown = nullptr;
+    uint64_t columns = 1;
+    for (size_t d = 0; d < operand_.dims.size(); ++d) {
+      if (operand_.dims[d].Known(known_)) {
+        ASSIGN_OR_RETURN(shape[d], operand_.dims[d].Evaluate(known_));
+        columns *= static_cast<uint64_t>(std::max<int64_t>(shape[d], 0));
+      } else if (unknown != nullptr) {
+        return InvalidError(
+            reason::kShapeMismatch,
+            StrCat("the shape of the raw file ", Quoted(file.path), " is not known; ", Expected(),
+                   ": give it as @", file.path, ":[rows,columns], or save it as .npy"));
+      } else {
+        unknown = &shape[d];
+      }
+    }
+    if (unknown != nullptr && columns > 0) *unknown = static_cast<int64_t>(bytes / size / columns);
+    return shape;
+  }
+
+  const Signature& signature_;
+  const OperandSig& operand_;
+  const ExtentValues known_;
+};
+
+absl::StatusOr<OperandSpec> FromFile(const FileReader& reader, const OperandSig& operand,
+                                     std::string_view value, std::vector<Upload>* uploads) {
+  ASSIGN_OR_RETURN(const FileArgument file, ParseFileArgument(value));
+  ASSIGN_OR_RETURN(const FileBytes bytes, reader.Read(file));
+  OperandSpec spec;
+  spec.spec = bytes.spec;
+  ASSIGN_OR_RETURN(spec.source,
+                   LocateBytes(bytes.source, StrCat(operand.name, " from ", file.path), uploads));
+  return spec;
+}
+
+absl::StatusOr<OperandSpec> FromPath(const FileReader& reader, const OperandSig& operand,
+                                     std::string_view value) {
+  ASSIGN_OR_RETURN(const FileArgument file, ParseFileArgument(value));
+  ASSIGN_OR_RETURN(const FileBytes bytes, reader.Read(file));
+  if (!bytes.cannot_be_path.empty()) {
+    return InvalidError(
+        reason::kBadFile,
+        StrCat(bytes.cannot_be_path, ", or upload it: ", operand.name, "=@", file.path));
+  }
+  OperandSpec spec;
+  spec.spec = bytes.spec;
+  ASSIGN_OR_RETURN(PathLocator path, LocatePath(file.path, bytes.identity, bytes.offset));
   spec.source = Locator(std::move(path));
   return spec;
 }
@@ -261,8 +280,9 @@ absl::StatusOr<Locator> LocateBytes(const ByteSource& source, std::string_view w
 absl::StatusOr<OperandSpec> DenseOperand(const Signature& signature, const OperandSig& operand,
                                          std::string_view value, ExtentValues known,
                                          std::vector<Upload>* uploads) {
-  if (value.starts_with('@')) return FromFile(signature, operand, value.substr(1), known, uploads);
-  if (value.starts_with("path:")) return FromPath(signature, operand, value.substr(5), known);
+  const FileReader reader(signature, operand, known);
+  if (value.starts_with('@')) return FromFile(reader, operand, value.substr(1), uploads);
+  if (value.starts_with("path:")) return FromPath(reader, operand, value.substr(5));
   if (value.starts_with('[')) return FromList(operand, value, uploads);
   return InvalidError(
       reason::kBadArgument,
@@ -270,6 +290,19 @@ absl::StatusOr<OperandSpec> DenseOperand(const Signature& signature, const Opera
              " is no operand; give @file, path:file, [1,2,3], uniform(seed=1), iota "
              "or constant(",
              value.empty() ? "0" : value, ")"));
+}
+
+bool NeedsMoreAxes(const OperandSig& operand, std::string_view value, ExtentValues known) {
+  if (!value.starts_with('@') && !value.starts_with("path:")) return false;
+  const auto unknown = std::count_if(operand.dims.begin(), operand.dims.end(),
+                                     [&](const Extent& extent) { return !extent.Known(known); });
+  if (operand.dims.size() < 2 || unknown < 2) return false;
+  const auto file = ParseFileArgument(value.substr(value[0] == '@' ? 1 : 5));
+  if (!file.ok() || file->has_shape) return false;
+  const auto opened = InputFile::Open(file->path);
+  if (!opened.ok()) return false;
+  const auto head = opened->ReadPrefix(8);
+  return head.ok() && !IsNpy(*head);
 }
 
 absl::StatusOr<OperandSpec> GeneratedOperand(const Signature& signature, const OperandSig& operand,

@@ -28,6 +28,9 @@ absl::StatusOr<OperandSpec> DenseOperand(const Signature& signature, const Opera
                                          std::string_view value, ExtentValues known,
                                          std::vector<Upload>* uploads);
 
+// Is it a raw file whose shape cannot be told before more axes are known?
+bool NeedsMoreAxes(const OperandSig& operand, std::string_view value, ExtentValues known);
+
 // A generator, whose shape follows from the axes. Errors: INVALID_ARGUMENT MISSING_AXIS_EXTENT.
 absl::StatusOr<OperandSpec> GeneratedOperand(const Signature& signature, const OperandSig& operand,
                                              std::string_view value, ExtentValues known);

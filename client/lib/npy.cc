@@ -38,6 +38,8 @@ class DictReader {
         break;
       }
     }
+    Blanks();
+    if (at_ < text_.size()) return Bad(StrCat("its header goes on at byte ", at_));
     if (!has_descr_ || !has_order_ || !has_shape_) {
       return Bad("its header lacks descr, fortran_order or shape");
     }
@@ -83,14 +85,16 @@ class DictReader {
     }
     ASSIGN_OR_RETURN(const std::string_view descr, QuotedText());
     has_descr_ = true;
-    const std::optional<DType> dtype = DTypeFromNpyDescr(descr);
+    header->descr = std::string(descr);
+    header->big_endian = !descr.empty() && descr[0] == '>';
+    std::string little(descr);
+    if (header->big_endian) little[0] = '<';
+    std::optional<DType> dtype = DTypeFromNpyDescr(little);
+    if (little == "<u2" || descr == "|V2") dtype = DType::kBf16;
     if (dtype.has_value()) {
       header->spec.dtype = *dtype;
+      header->big_endian = header->big_endian && DTypeSize(*dtype) > 1;
       return absl::OkStatus();
-    }
-    if (!descr.empty() && descr[0] == '>') {
-      return Bad(StrCat("its numbers are big-endian (", descr,
-                        "); convert with a.astype(a.dtype.newbyteorder('<'))"));
     }
     if (descr.find('O') != std::string_view::npos) {
       return Bad("it holds Python objects, which are never loaded; save numbers");
@@ -148,14 +152,19 @@ class DictReader {
 
 }  // namespace
 
+bool IsNpy(std::string_view prefix) { return prefix.substr(0, kMagic.size()) == kMagic; }
+
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view prefix, uint64_t file_size) {
   if (prefix.size() < 10) {
     return InvalidError(reason::kTruncated,
                         StrCat("a .npy file has at least 10 bytes, this one ", prefix.size()));
   }
-  if (prefix.substr(0, kMagic.size()) != kMagic) return Bad("it does not begin with \\x93NUMPY");
+  if (!IsNpy(prefix)) return Bad("it does not begin with \\x93NUMPY");
   const int major = static_cast<uint8_t>(prefix[6]);
-  if (major < 1 || major > 3) return Bad(StrCat("format version ", major, " is none of 1, 2, 3"));
+  const int minor = static_cast<uint8_t>(prefix[7]);
+  if (major < 1 || major > 3 || minor != 0) {
+    return Bad(StrCat("format version ", major, ".", minor, " is none of 1.0, 2.0, 3.0"));
+  }
   const size_t length_bytes = major == 1 ? 2 : 4;
   if (prefix.size() < 8 + length_bytes) {
     return InvalidError(reason::kTruncated, "the .npy file ends within its header");
@@ -167,7 +176,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view prefix, uint64_t file_
   }
   NpyHeader header;
   header.data_offset = 8 + length_bytes + length;
-  if (prefix.size() < header.data_offset) {
+  if (prefix.size() < header.data_offset || file_size < header.data_offset) {
     return InvalidError(reason::kTruncated, "the .npy file ends within its header");
   }
   RETURN_IF_ERROR(DictReader(prefix.substr(8 + length_bytes, length)).Read(&header));

@@ -1,118 +1,37 @@
 #include "client/lib/ragged_operand.h"
 
-#include <glob.h>
-
-#include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "client/lib/dense_operand.h"
+#include "client/lib/file_list.h"
+#include "client/lib/path_operand.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
-#include "common/wire/decode_util.h"
 
 namespace tandem::client {
 namespace {
 
-namespace fs = std::filesystem;
+// Names that a job keeps, so that its results can bear them later.
+constexpr uint64_t kKeptNameBytesMax = 256 << 10;
+// More files than this would make a job of which the master says that it is too large.
+constexpr uint64_t kPathItemsMax = 20'000;
 
-// The regular files of a directory, hidden ones left out, in order of names.
-absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& directory) {
-  std::error_code failed;
-  std::vector<std::string> files;
-  for (fs::directory_iterator it(directory, failed), end; !failed && it != end;
-       it.increment(failed)) {
-    std::error_code unreadable;
-    if (it->is_regular_file(unreadable) && it->path().filename().native()[0] != '.') {
-      files.push_back(it->path().string());
-    }
-  }
-  if (failed) {
-    return InvalidError(reason::kPathUnreadable,
-                        StrCat("cannot list ", Quoted(directory), ": ", failed.message()));
-  }
-  std::sort(files.begin(), files.end());
-  if (files.empty()) {
-    return InvalidError(reason::kBadArgument,
-                        StrCat("directory ", Quoted(directory), " holds no files"));
-  }
-  return files;
+std::string_view FileNameOf(std::string_view path) {
+  return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
 }
 
-absl::StatusOr<std::vector<std::string>> FilesMatching(const std::string& pattern) {
-  glob_t found{};
-  const int result = glob(pattern.c_str(), 0, nullptr, &found);
-  std::vector<std::string> files;
-  std::error_code failed;
-  for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
-    if (fs::is_regular_file(found.gl_pathv[i], failed)) files.push_back(found.gl_pathv[i]);
-  }
-  globfree(&found);
-  if (files.empty()) {
-    return InvalidError(reason::kBadArgument, StrCat("no file matches ", Quoted(pattern)));
-  }
-  return files;
-}
-
-absl::StatusOr<std::vector<std::string>> FilesListedIn(const std::string& list) {
-  std::string text;
-  if (list == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    ASSIGN_OR_RETURN(text, ReadWholeFile(list));
-  }
-  std::vector<std::string> files;
-  for (std::string_view line : Split(text, '\n')) {
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (!line.empty()) files.emplace_back(line);
-  }
-  if (files.empty())
-    return InvalidError(reason::kBadArgument, StrCat(Quoted(list), " names no files"));
-  return files;
-}
-
-absl::StatusOr<std::vector<std::string>> FilesNamed(std::string_view value) {
-  if (value.starts_with("list:")) return FilesListedIn(std::string(value.substr(5)));
-  if (!value.starts_with('@')) {
-    return InvalidError(
-        reason::kBadArgument,
-        StrCat(Quoted(value), " names no files; give @directory/, @'*.png', @file or list:file"));
-  }
-  const std::string path(value.substr(1));
-  std::error_code failed;
-  if (fs::is_directory(path, failed)) return FilesOf(path);
-  if (!fs::exists(path, failed) && path.find_first_of("*?[") != std::string::npos) {
-    return FilesMatching(path);
-  }
-  return std::vector<std::string>{path};
-}
-
-}  // namespace
-
-absl::StatusOr<OperandSpec> RaggedOperand(const OperandSig& operand, std::string_view value,
-                                          std::vector<Upload>* uploads,
-                                          std::vector<std::string>* item_names) {
-  ASSIGN_OR_RETURN(std::vector<std::string> files, FilesNamed(value));
+absl::StatusOr<OperandSpec> Packed(const OperandSig& operand, const std::vector<std::string>& files,
+                                   std::vector<Upload>* uploads) {
   std::string offsets(sizeof(uint64_t), '\0');
   ByteSource data;
   for (const std::string& file : files) {
-    if (!wire::IsUtf8(file)) {
-      return InvalidError(reason::kBadArgument,
-                          StrCat("the file name ", Quoted(file), " is not UTF-8; rename the file"));
-    }
     ASSIGN_OR_RETURN(const ByteSource bytes, ByteSource::OfFile(file));
     data.Append(bytes);
     const uint64_t end = data.size();
     offsets.append(reinterpret_cast<const char*>(&end), sizeof end);
   }
   OperandSpec spec;
-  spec.spec = TensorSpec{DType::kBytes, Shape{static_cast<int64_t>(files.size())}};
   RaggedPacked packed;
   packed.data_bytes = data.size();
   const std::string what = StrCat(operand.name, ", ", files.size(), " files");
@@ -120,7 +39,60 @@ absl::StatusOr<OperandSpec> RaggedOperand(const OperandSig& operand, std::string
                                                StrCat("the sizes of ", what), uploads));
   ASSIGN_OR_RETURN(packed.data, LocateBytes(data, what, uploads));
   spec.source = std::move(packed);
-  *item_names = std::move(files);
+  return spec;
+}
+
+absl::StatusOr<OperandSpec> OfPaths(const OperandSig& operand,
+                                    const std::vector<std::string>& files) {
+  if (files.size() > kPathItemsMax) {
+    return Error(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
+                 StrCat(files.size(), " files are more than path: takes (", kPathItemsMax,
+                        "); upload them: ", operand.name, "=@…"));
+  }
+  RaggedItems items;
+  for (const std::string& file : files) {
+    ASSIGN_OR_RETURN(const InputFile opened, InputFile::Open(file));
+    ASSIGN_OR_RETURN(PathLocator path, LocatePath(file, opened.identity(), 0));
+    items.items.emplace_back(std::move(path));
+  }
+  OperandSpec spec;
+  spec.source = std::move(items);
+  return spec;
+}
+
+void KeepNames(const std::vector<std::string>& files, OperandSpec* spec) {
+  uint64_t bytes = 0;
+  for (const std::string& file : files) bytes += FileNameOf(file).size();
+  if (bytes > kKeptNameBytesMax) return;
+  for (const std::string& file : files) spec->item_names.emplace_back(FileNameOf(file));
+}
+
+}  // namespace
+
+absl::StatusOr<OperandSpec> RaggedOperand(const OperandSig& operand, std::string_view value,
+                                          PreparedJob* job) {
+  const bool by_path = value.starts_with("path:");
+  if (!by_path && !value.starts_with('@') && !value.starts_with("list:")) {
+    return InvalidError(reason::kBadArgument,
+                        StrCat(Quoted(value),
+                               " names no files; give @directory/, @'*.png', @file, "
+                               "@list:file or the same behind path:"));
+  }
+  if (by_path) value.remove_prefix(5);
+  if (value.starts_with('@')) value.remove_prefix(1);
+  ASSIGN_OR_RETURN(FileList list, FilesNamed(value));
+  OperandSpec spec;
+  if (by_path) {
+    ASSIGN_OR_RETURN(spec, OfPaths(operand, list.files));
+  } else {
+    ASSIGN_OR_RETURN(spec, Packed(operand, list.files, &job->uploads));
+  }
+  spec.spec = TensorSpec{DType::kBytes, Shape{static_cast<int64_t>(list.files.size())}};
+  KeepNames(list.files, &spec);
+  if (!list.left_out.empty()) {
+    job->notes.push_back(StrCat(operand.name, ": ", list.left_out, " left out"));
+  }
+  job->item_names[operand.name] = std::move(list.files);
   return spec;
 }
 

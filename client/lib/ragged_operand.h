@@ -1,4 +1,5 @@
-// One ragged operand (a list of byte strings) from files: an item a file. See arguments.h.
+// One ragged operand (a list of byte strings) from files: an item a file. See arguments.h and
+// file_list.h.
 //
 // Thread-safety: pure functions but for reading files.
 #ifndef TANDEM_CLIENT_LIB_RAGGED_OPERAND_H_
@@ -15,12 +16,11 @@
 
 namespace tandem::client {
 
-// `@DIR/`, `@GLOB`, `@FILE`, `list:FILE`, `list:-`. Names (paths as typed) go to `item_names`.
-// Errors: INVALID_ARGUMENT for a directory without files, a name that is not UTF-8, a file that
-// cannot be read.
+// `@FILES` (uploaded) or `path:FILES` (read by the workers). The items' names go to `job` (as they
+// were typed) and, where they are not too long in all, into the operand.
+// Errors: INVALID_ARGUMENT: no files, a name that is not UTF-8, a file that cannot be read.
 absl::StatusOr<OperandSpec> RaggedOperand(const OperandSig& operand, std::string_view value,
-                                          std::vector<Upload>* uploads,
-                                          std::vector<std::string>* item_names);
+                                          PreparedJob* job);
 
 }  // namespace tandem::client
 

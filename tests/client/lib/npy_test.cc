@@ -51,6 +51,17 @@ TEST(NpyTest, ReadsZeroSizes) {
   EXPECT_EQ(header->spec.shape, (Shape{0, 7}));
 }
 
+TEST(NpyTest, SaysWhichByteOrderTheNumbersHave) {
+  const auto big = Parse(File("{'descr': '>i2', 'fortran_order': False, 'shape': (2,)}", "abcd"));
+  ASSERT_TRUE(big.ok()) << big.status();
+  EXPECT_EQ(big->spec, (TensorSpec{DType::kI16, Shape{2}}));
+  EXPECT_TRUE(big->big_endian);
+  EXPECT_EQ(big->descr, ">i2");
+  const auto byte = Parse(File("{'descr': '>u1', 'fortran_order': False, 'shape': (4,)}", "abcd"));
+  ASSERT_TRUE(byte.ok()) << byte.status();
+  EXPECT_FALSE(byte->big_endian);
+}
+
 TEST(NpyTest, RoundTripsItsOwnHeaders) {
   for (const Shape& shape : {Shape{}, Shape{5}, Shape{2, 3, 4}, Shape{0}}) {
     const TensorSpec spec{DType::kF64, shape};
@@ -89,9 +100,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"Structured",
                 File("{'descr': [('a','<f4')], 'fortran_order': False, 'shape': (1,)}", "x"),
                 "structured"},
-        BadCase{"BigEndian",
-                File("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", "abcd"),
-                "big-endian"},
+        BadCase{"TextAfterwards",
+                File("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "abcd"),
+                "goes on"},
         BadCase{"Text", File("{'descr': '<U5', 'fortran_order': False, 'shape': (1,)}", "abcd"),
                 "is none of"},
         BadCase{"Negative", File("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", ""),
