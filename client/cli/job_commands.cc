@@ -138,7 +138,7 @@ absl::Status Results(Context* context, client::Client* client, JobId job, const 
   }
   RETURN_IF_ERROR(CheckTargets(targets, info.outputs, flags.force));
   if (targets.empty()) return PrintSmall(context, client, info, tasks);
-  return WriteTargets(client, info, targets, {}, tasks);
+  return WriteTargets(client, info, targets, ItemNamesOf(info), tasks);
 }
 
 absl::Status Failures(Context* context, client::Client* client, JobId job, uint64_t limit) {
@@ -203,6 +203,7 @@ void AddResults(CLI::App* job, Context* context, const Flags& flags) {
                    "  tandem job results last\n  tandem job results 7 --out call=@call.npy\n"
                    "  tandem job results 8 --out edges=@edges/ --tasks 100-199\n",
                    [context, flags](client::Client* client, JobId id) {
+                     CatchInterrupts();
                      return Results(context, client, id, *flags);
                    });
   results->add_option("--out", flags->outs, "output=@file.npy, output=@directory/ or output=-")

@@ -1,9 +1,6 @@
 #include "client/cli/results.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "client/cli/option_types.h"
+#include "client/cli/out_file.h"
 #include "client/cli/values.h"
 #include "client/lib/npy.h"
 #include "common/base/error.h"
@@ -24,63 +22,6 @@ namespace tandem::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::Status WriteError(const std::string& path, int error) {
-  return Error(
-      error == ENOSPC ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument,
-      error == ENOSPC ? reason::kDiskFull : reason::kPathUnreadable,
-      StrCat("cannot write ", Quoted(path), ": ", std::strerror(error),
-             "; the results stay with the job: fetch them with `tandem job results`"));
-}
-
-// A file that appears under its name only when it is whole. "-" is stdout.
-class OutFile {
- public:
-  static absl::StatusOr<OutFile> Create(const std::string& path) {
-    OutFile file;
-    file.path_ = path;
-    if (path == "-") {
-      file.stream_ = stdout;
-      return file;
-    }
-    file.part_ = path + ".part";
-    file.stream_ = std::fopen(file.part_.c_str(), "wbe");
-    if (file.stream_ == nullptr) return WriteError(path, errno);
-    return file;
-  }
-  OutFile(OutFile&& other) noexcept
-      : path_(std::move(other.path_)),
-        part_(std::move(other.part_)),
-        stream_(std::exchange(other.stream_, nullptr)) {}
-  OutFile& operator=(OutFile&&) = delete;
-  ~OutFile() {
-    if (stream_ == nullptr || stream_ == stdout) return;
-    std::fclose(stream_);
-    std::remove(part_.c_str());
-  }
-
-  absl::Status Write(std::string_view bytes) {
-    if (std::fwrite(bytes.data(), 1, bytes.size(), stream_) != bytes.size())
-      return WriteError(path_, errno);
-    return absl::OkStatus();
-  }
-  absl::Status Close() {
-    if (stream_ == stdout)
-      return std::fflush(stdout) == 0 ? absl::OkStatus() : WriteError(path_, errno);
-    std::FILE* const stream = std::exchange(stream_, nullptr);
-    if (std::fclose(stream) != 0 || std::rename(part_.c_str(), path_.c_str()) != 0) {
-      const int error = errno;
-      std::remove(part_.c_str());
-      return WriteError(path_, error);
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  OutFile() = default;
-  std::string path_, part_;
-  std::FILE* stream_ = nullptr;
-};
 
 const client::OutputInfo* Find(const std::vector<client::OutputInfo>& outputs,
                                std::string_view name) {
@@ -98,7 +39,7 @@ class ItemNames {
   std::string Name(uint64_t task, std::string_view bytes) {
     const bool png = bytes.substr(0, 4) == "\x89PNG";
     fs::path name = task < inputs_.size() ? fs::path(inputs_[task]).filename() : fs::path();
-    if (name.empty()) {
+    if (name.empty() || name == "." || name == "..") {
       char digits[24];
       std::snprintf(digits, sizeof digits, "%06llu", static_cast<unsigned long long>(task));
       name = digits;
@@ -140,8 +81,12 @@ absl::Status WriteItems(client::Client* client, const client::JobInfo& job, cons
                         const std::vector<std::string>& item_names,
                         const client::TaskSelection& tasks) {
   std::error_code failed;
-  fs::create_directories(target.path, failed);
-  if (failed) return WriteError(target.path, failed.value());
+  fs::create_directory(target.path, failed);
+  if (failed) {
+    return InvalidError(
+        reason::kPathUnwritable,
+        StrCat("cannot make the directory ", Quoted(target.path), ": ", failed.message()));
+  }
   ItemNames names(item_names);
   uint64_t next = 0;
   std::vector<uint64_t> failures;
@@ -177,15 +122,23 @@ absl::Status WriteDense(client::Client* client, const client::JobInfo& job,
 
 absl::StatusOr<OutTarget> ParseOut(std::string_view text) {
   const size_t equals = text.find('=');
-  const std::string_view path = equals == std::string_view::npos ? "" : text.substr(equals + 1);
-  if (equals == 0 || (path != "-" && (path.size() < 2 || path[0] != '@'))) {
-    return InvalidError(
-        reason::kBadArgument,
-        StrCat("--out ", Quoted(text), " is none of name=@file.npy, name=@directory/, name=-"));
+  std::string_view path = equals == std::string_view::npos ? "" : text.substr(equals + 1);
+  const bool shared = path.starts_with("path:");
+  path.remove_prefix(shared ? 5 : path.starts_with('@') ? 1 : path == "-" ? 0 : path.size());
+  if (equals == 0 || path.empty()) {
+    return InvalidError(reason::kBadArgument, StrCat("--out ", Quoted(text),
+                                                     " is none of name=@file.npy, "
+                                                     "name=@directory/, name=path:/shared/x, "
+                                                     "name=-"));
+  }
+  if (shared && path[0] != '/') {
+    return InvalidError(reason::kBadArgument, StrCat("--out ", Quoted(text),
+                                                     ": behind path: stands an absolute path, "
+                                                     "the same on every server"));
   }
   OutTarget target;
   target.output = std::string(text.substr(0, equals));
-  target.path = std::string(path == "-" ? path : path.substr(1));
+  target.path = std::string(path);
   std::error_code failed;
   target.directory = target.path.ends_with('/') || fs::is_directory(target.path, failed);
   return target;
@@ -206,27 +159,58 @@ absl::StatusOr<client::TaskSelection> ParseTasks(std::string_view text) {
 
 namespace {
 
-// That a file or folder of this name could be made.
-absl::Status CheckParent(const std::string& path) {
-  fs::path parent = fs::path(path).has_filename() ? fs::path(path).parent_path()
-                                                  : fs::path(path).parent_path().parent_path();
-  if (parent.empty()) parent = ".";
-  std::error_code failed;
-  if (!fs::is_directory(parent, failed)) {
-    return Error(absl::StatusCode::kNotFound, reason::kPathUnwritable,
-                 StrCat("cannot write ", Quoted(path), ": there is no directory ",
-                        Quoted(parent.string()), "; make it first"));
+// That the output fits the kind of place.
+absl::Status CheckKind(const client::OutputInfo& output, const OutTarget& target) {
+  if (output.tensor.ragged() == target.directory) return absl::OkStatus();
+  const std::string stem = target.path == "-" ? target.output : target.path;
+  return InvalidError(
+      reason::kBadArgument,
+      output.tensor.ragged()
+          ? StrCat("output ", target.output, " is many items; give a directory: --out ",
+                   target.output, "=@", stem, "/")
+          : StrCat("output ", target.output, " is one array; give a file: --out ", target.output,
+                   "=@", target.output, ".npy"));
+}
+
+// That no two outputs go to one place.
+absl::Status CheckDistinct(const std::vector<OutTarget>& targets) {
+  std::set<std::string> seen;
+  for (const OutTarget& target : targets) {
+    std::error_code failed;
+    const std::string path = target.path == "-"
+                                 ? target.path
+                                 : fs::weakly_canonical(fs::absolute(target.path), failed).string();
+    if (seen.insert(path).second) continue;
+    return InvalidError(reason::kBadArgument,
+                        StrCat("two outputs go to ", Quoted(target.path), "; give each its own"));
   }
-  if (access(parent.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
-  return Error(absl::StatusCode::kPermissionDenied, reason::kPathUnwritable,
-               StrCat("cannot write ", Quoted(path), ": ", std::strerror(errno),
-                      "; choose a directory that you may write to"));
+  return absl::OkStatus();
+}
+
+// "; the results stay with the job: …" for what could not be written here.
+absl::Status WithRemedy(const absl::Status& status, const client::JobInfo& job,
+                        const std::vector<OutTarget>& targets, size_t from) {
+  const std::string token = ReasonOf(status);
+  if (token != reason::kDiskFull && token != reason::kPathUnwritable &&
+      token != reason::kInterrupted) {
+    return status;
+  }
+  std::string command = StrCat("tandem job results ", job.id.value());
+  for (size_t i = from; i < targets.size(); ++i) {
+    StrAppend(&command, " --out ", targets[i].output, "=", targets[i].path == "-" ? "" : "@",
+              targets[i].path);
+  }
+  if (targets[from].directory) command += " --force";
+  return Error(status.code(), token,
+               StrCat(ToStd(status.message()),
+                      "; the results stay with the job, fetch them again with `", command, "`"));
 }
 
 }  // namespace
 
 absl::Status CheckTargets(const std::vector<OutTarget>& targets,
                           const std::vector<client::OutputInfo>& outputs, bool force) {
+  RETURN_IF_ERROR(CheckDistinct(targets));
   for (const OutTarget& target : targets) {
     const client::OutputInfo* output = Find(outputs, target.output);
     if (output == nullptr) {
@@ -237,25 +221,10 @@ absl::Status CheckTargets(const std::vector<OutTarget>& targets,
                    StrCat("there is no output ", Quoted(target.output), near,
                           near.empty() ? "; " : " ", "there is ", absl::StrJoin(names, ", ")));
     }
-    if (output->tensor.ragged() != target.directory) {
-      return InvalidError(
-          reason::kBadArgument,
-          output->tensor.ragged()
-              ? StrCat("output ", target.output, " is many items; give a directory: --out ",
-                       target.output, "=@", target.path, "/")
-              : StrCat("output ", target.output, " is one array; give a file: --out ",
-                       target.output, "=@", target.output, ".npy"));
-    }
-    if (target.path == "-") continue;
-    RETURN_IF_ERROR(CheckParent(target.path));
-    std::error_code failed;
-    const bool taken = target.directory
-                           ? fs::exists(target.path, failed) && !fs::is_empty(target.path, failed)
-                           : fs::exists(target.path, failed);
-    if (taken && !force) {
-      return Error(absl::StatusCode::kAlreadyExists, reason::kPathExists,
-                   StrCat(Quoted(target.path), " exists; choose another name or add --force"));
-    }
+    RETURN_IF_ERROR(CheckKind(*output, target));
+    RETURN_IF_ERROR(target.directory
+                        ? CheckOutDirectory(target.path, force)
+                        : CheckOutFile(target.path, output->tensor.Bytes().value_or(0), force));
   }
   return absl::OkStatus();
 }
@@ -264,13 +233,27 @@ absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
                           const std::vector<OutTarget>& targets,
                           const std::vector<std::string>& item_names,
                           const client::TaskSelection& tasks) {
-  for (const OutTarget& target : targets) {
-    const client::OutputInfo* output = Find(job.outputs, target.output);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const client::OutputInfo* output = Find(job.outputs, targets[i].output);
     if (output == nullptr) continue;  // CheckTargets has said so
-    RETURN_IF_ERROR(output->tensor.ragged() ? WriteItems(client, job, target, item_names, tasks)
-                                            : WriteDense(client, job, *output, target, tasks));
+    const absl::Status status = output->tensor.ragged()
+                                    ? WriteItems(client, job, targets[i], item_names, tasks)
+                                    : WriteDense(client, job, *output, targets[i], tasks);
+    if (!status.ok()) return WithRemedy(status, job, targets, i);
   }
   return absl::OkStatus();
+}
+
+bool HasStdout(const std::vector<OutTarget>& targets) {
+  return std::any_of(targets.begin(), targets.end(),
+                     [](const OutTarget& target) { return target.path == "-"; });
+}
+
+std::vector<std::string> ItemNamesOf(const client::JobInfo& job) {
+  for (const auto& [name, operand] : job.spec.operands) {
+    if (!operand.item_names.empty()) return operand.item_names;
+  }
+  return {};
 }
 
 absl::StatusOr<std::vector<SmallOutput>> SmallOutputs(client::Client* client,

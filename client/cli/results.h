@@ -2,6 +2,7 @@
 //
 //   --out call=@call.npy       a dense output as .npy, or raw bytes under any other name
 //   --out edges=@edges/        a ragged output: a file an item in a directory
+//   --out call=path:/shared/x  as @, at an absolute path that other servers see too
 //   --out count=-              raw bytes on stdout
 //
 // Small dense outputs that nobody asked a file for are printed as `name value`.
@@ -25,11 +26,11 @@ struct OutTarget {
   std::string path;  // "-": stdout
   bool directory = false;
 };
-// "name=@path", "name=@dir/", "name=-".
+// "name=@path", "name=@dir/", "name=path:/absolute", "name=-".
 absl::StatusOr<OutTarget> ParseOut(std::string_view text);
 
-// That the targets can be written, before anything runs: known outputs (where `outputs` is given),
-// no existing file unless `force`, a directory that is empty or new.
+// That the targets can be written, before anything runs: known outputs, one place each, no existing
+// file unless `force`, a directory that is empty or new, one that is there to hold it, room.
 absl::Status CheckTargets(const std::vector<OutTarget>& targets,
                           const std::vector<client::OutputInfo>& outputs, bool force);
 
@@ -43,6 +44,11 @@ absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
                           const std::vector<OutTarget>& targets,
                           const std::vector<std::string>& item_names,
                           const client::TaskSelection& tasks);
+
+// Does one of them go to stdout, so that nothing else may?
+bool HasStdout(const std::vector<OutTarget>& targets);
+// The names of a job's items that it keeps; empty where there are none.
+std::vector<std::string> ItemNamesOf(const client::JobInfo& job);
 
 // An output that is small enough to be printed.
 struct SmallOutput {

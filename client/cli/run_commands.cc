@@ -47,7 +47,9 @@ absl::StatusOr<client::PreparedJob> Prepare(client::Client* client, const RunFla
     ASSIGN_OR_RETURN(arguments.emplace_back(), client::ParseArgument(text));
   }
   ASSIGN_OR_RETURN(const KernelInfo kernel, client->GetKernel(flags.kernel));
-  return client::PrepareJob(kernel, std::move(spec), arguments);
+  ASSIGN_OR_RETURN(client::PreparedJob job, client::PrepareJob(kernel, std::move(spec), arguments));
+  for (const std::string& note : job.notes) std::cerr << note << '\n';
+  return job;
 }
 
 absl::StatusOr<Planned> Plan(client::Client* client, const RunFlags& flags) {
@@ -99,7 +101,7 @@ absl::Status Finish(Context* context, client::Client* client, const client::JobI
   }
   if (context->format() != Format::kTable && context->format() != Format::kWide) {
     std::cout << JobRecord(job).Render(context->format());
-  } else if (whole && !printed) {
+  } else if (whole && !printed && !HasStdout(targets)) {
     ASSIGN_OR_RETURN(const auto small, SmallOutputs(client, job, targets, kRunPrintedMax, {}));
     std::cout << SmallOutputsText(small);
   }
@@ -124,6 +126,12 @@ absl::Status Run(Context* context, const RunFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const Planned planned, Plan(client, flags));
   if (flags.dry_run) return DryRun(context, client, planned);
+  const bool table = context->format() == Format::kTable || context->format() == Format::kWide;
+  if (HasStdout(planned.targets) && (!table || flags.follow)) {
+    return InvalidError(reason::kBadArgument,
+                        StrCat("an output and ", flags.follow ? "--follow" : "-o",
+                               " cannot both go to stdout; give the output a file"));
+  }
   RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
   CatchForWait(flags.on_ctrl_c == "ask" ? OnCtrlC::kAskToCancel : OnCtrlC::kDetach);
   ASSIGN_OR_RETURN(client::JobInfo info, client->Submit(planned.job.spec, flags.request_id));
