@@ -86,6 +86,11 @@ class Processes:
         self.workers[name].kill()
         self.workers[name].wait()
 
+    def stop_worker(self, name):
+        """Ends it as a service manager does."""
+        self.workers[name].terminate()
+        self.workers[name].wait(timeout=PATIENCE)
+
     def run(self, *args, timeout=PATIENCE * 3):
         """The command: (exit code, stdout, stderr)."""
         done = subprocess.run([self.program("tandem"), "--address", self.address, *args],
