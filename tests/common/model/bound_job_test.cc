@@ -241,6 +241,7 @@ TEST(ValidateAndBindTest, RefusesABadSpecByReasonAndField) {
            {"long name", [](JobSpec* s) { s->name = std::string(1000, 'x'); },
             reason::kLimitExceeded, "name"},
            {"control character", [](JobSpec* s) { s->owner = "a\nb"; }, reason::kBadSpec, "owner"},
+           {"carriage return", [](JobSpec* s) { s->name = "line\r"; }, reason::kBadSpec, "name"},
            {"not UTF-8", [](JobSpec* s) { s->name = "a\xff"; }, reason::kBadSpec, "name"},
            {"not UTF-8 label", [](JobSpec* s) { s->labels["k"] = "\xc3"; }, reason::kBadSpec,
             "labels.k"},
