@@ -257,7 +257,7 @@ TEST(BitwiseTest, GradientUpTheRangeTree) {
       FindKernel(*tandem_builtin_kernels_for(RunnableIsas()[0].c_str()), "gradient"), random);
   for (const std::string& isa : RunnableIsas()) {
     const TandemKernelV1& kernel = FindKernel(*tandem_builtin_kernels_for(isa.c_str()), "gradient");
-    for (int i = 0; i < 50; ++i) ASSERT_EQ(job.Run(kernel, random), first) << isa;
+    for (int i = 0; i < kCuts; ++i) ASSERT_EQ(job.Run(kernel, random), first) << isa;
   }
 }
 
