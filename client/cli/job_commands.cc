@@ -4,6 +4,7 @@
 
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/job_text.h"
 #include "client/cli/option_types.h"
 #include "client/cli/results.h"
