@@ -8,6 +8,7 @@
 #include "client/cli/job_text.h"
 #include "client/cli/option_types.h"
 #include "client/cli/results.h"
+#include "client/cli/run_flags.h"
 #include "client/cli/selectors.h"
 #include "client/cli/wait.h"
 #include "common/base/error.h"
@@ -22,7 +23,7 @@ constexpr uint64_t kPrintedElementsMax = 4096;
 
 struct JobFlags {
   std::string selector;
-  std::vector<std::string> states, outs;
+  std::vector<std::string> states, outs, labels;
   std::string name_prefix, tasks, on_ctrl_c = "detach";
   uint64_t limit = 100;
   bool all_owners = false, force = false, quiet = false, wait = false;
@@ -49,6 +50,7 @@ absl::Status List(Context* context, const JobFlags& flags) {
     return WithField(InvalidError(reason::kBadArgument, "--name is not UTF-8"), "--name");
   }
   filter.name_prefix = flags.name_prefix;
+  ASSIGN_OR_RETURN(filter.labels, ParseLabels(flags.labels));
   filter.all_owners = flags.all_owners;
   filter.limit = flags.limit;
   ASSIGN_OR_RETURN(client::Client * client, context->client());
@@ -172,6 +174,9 @@ void AddList(CLI::App* job, Context* context, const Flags& flags) {
       ->check(OneOf({"PENDING", "RUNNING", "MERGING", "SUCCEEDED", "FAILED", "CANCELLED"}))
       ->allow_extra_args(false);
   list->add_option("--name", flags->name_prefix, "Only jobs whose name begins so");
+  list->add_option("--label", flags->labels, "Only jobs with this label; may be given again")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   list->add_option("--limit", flags->limit, "At most so many")->check(Count(1));
   list->add_flag("--all-owners", flags->all_owners, "Everybody's jobs");
   AddFormat(list, context);

@@ -40,21 +40,6 @@ absl::Status TakeResources(const RunFlags& flags, JobSpec* spec) {
   return absl::OkStatus();
 }
 
-absl::Status TakeLabels(const RunFlags& flags, JobSpec* spec) {
-  for (const std::string& label : flags.labels) {
-    absl::StatusOr<client::Argument> pair = client::ParseArgument(label);
-    if (!pair.ok()) return WithField(WithContext(pair.status(), "--label"), "--label");
-    if (spec->labels.contains(pair->name)) {
-      return WithField(
-          InvalidError(reason::kBadArgument, StrCat("--label ", Quoted(pair->name),
-                                                    " is given twice; a key has one value")),
-          "--label");
-    }
-    spec->labels.emplace(std::move(pair->name), std::move(pair->value));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddRunFlags(CLI::App* command, RunFlags* flags) {
@@ -108,6 +93,23 @@ void AddRunFlags(CLI::App* command, RunFlags* flags) {
   command->add_flag("-q,--quiet", flags->quiet, "No progress");
 }
 
+absl::StatusOr<std::map<std::string, std::string>> ParseLabels(
+    const std::vector<std::string>& texts) {
+  JobSpec spec;
+  for (const std::string& text : texts) {
+    absl::StatusOr<client::Argument> pair = client::ParseArgument(text);
+    if (!pair.ok()) return WithField(WithContext(pair.status(), "--label"), "--label");
+    if (!spec.labels.emplace(pair->name, std::move(pair->value)).second) {
+      return WithField(
+          InvalidError(reason::kBadArgument, StrCat("--label ", Quoted(pair->name),
+                                                    " is given twice; a key has one value")),
+          "--label");
+    }
+  }
+  RETURN_IF_ERROR(CheckJobTexts(spec, JobLimits()));
+  return spec.labels;
+}
+
 absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags) {
   JobSpec spec;
   spec.name = flags.name;
@@ -123,7 +125,7 @@ absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags) {
   if (flags.device == "cpu") spec.device = DeviceChoice::kCpu;
   if (flags.device == "gpu") spec.device = DeviceChoice::kGpu;
   RETURN_IF_ERROR(TakeResources(flags, &spec));
-  RETURN_IF_ERROR(TakeLabels(flags, &spec));
+  ASSIGN_OR_RETURN(spec.labels, ParseLabels(flags.labels));
   spec.request_id = flags.request_id;
   RETURN_IF_ERROR(CheckJobTexts(spec, JobLimits()));
   spec.request_id.clear();  // it belongs to the call

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,10 @@ void AddRunFlags(CLI::App* command, RunFlags* flags);
 // All of the job but kernel and operands.
 // Errors: INVALID_ARGUMENT that names the flag, before any master is asked.
 absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags);
+
+// "KEY=VALUE" each. Errors: INVALID_ARGUMENT for another form, a key twice, or what is no text.
+absl::StatusOr<std::map<std::string, std::string>> ParseLabels(
+    const std::vector<std::string>& texts);
 
 }  // namespace tandem::cli
 

@@ -136,6 +136,8 @@ class RunTest(unittest.TestCase):
         found = self.cluster.job(job)
         self.assertEqual((found["name"], found["labels"], found["priority"], found["grain"]),
                          ("flags", {"a": "1", "b": "2"}, -5, 5))
+        self.assertEqual(self.cluster.tandem("job", "ls", "--label", "a=1", "--label", "b=2", "-o", "name")[0], f"{job}\n")
+        self.assertEqual(self.cluster.tandem("job", "ls", "--label", "a=2", "-o", "name")[0], "")
 
     def test_cancelling_an_ended_job_is_no_error(self):
         job = self.cluster.submit("noop", "n=1")

@@ -50,6 +50,12 @@ class SettingsTest(unittest.TestCase):
         self.assertIn("127.0.0.1:4 ", self.tandem("job", "ls", "--address", "127.0.0.1:4", code=5,
                                                   TANDEM_PATIENCE="100ms")[1])
 
+    def test_the_documents_list_every_setting(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/command_line.md")) as file:
+            document = file.read()
+        for item in json.loads(self.tandem("config", "show", "-o", "json")[0])["items"]:
+            self.assertIn(f"| `{item['key']}` | `{item['variable']}` | `{item['default']}` |", document)
+
     def test_set_get_unset_path(self):
         self.assertEqual(self.tandem("config", "path")[0], self.path + "\n")
         self.tandem("config", "set", "output", "json")

@@ -2,6 +2,7 @@
 """Wrong command lines: the exit code, the reason, and what would have been right. Needs no cluster."""
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -88,6 +89,16 @@ class UsageTest(unittest.TestCase):
             done = subprocess.run([os.path.join(BIN, words[0]), *words[1:]], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(f"({reason})", done.stderr)
+
+    def test_the_documents_name_only_reasons_that_there_are(self):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        with open(os.path.join(root, "common/base/reason.h")) as file:
+            reasons = set(re.findall(r'"([A-Z_]+)"\)', file.read()))
+        with open(os.path.join(root, "docs/command_line.md")) as file:
+            document = file.read()
+        named = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", document)) - set(re.findall(r"`(TANDEM_\w+|NO_COLOR)`", document))
+        self.assertGreater(len(named), 15)
+        self.assertLessEqual(named, reasons)
 
     def test_help_and_version_are_no_errors(self):
         for words in (("--help",), ("job", "--help"), ("job", "ls", "-h"), ("--version",)):

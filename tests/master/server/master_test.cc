@@ -102,6 +102,19 @@ TEST_F(MasterTest, BadSpecsAreRefusedWithTheirField) {
   EXPECT_EQ(ReasonOf(status), reason::kNotYetHonoured);
   status = refused([](auto* r) { r->mutable_spec()->mutable_command()->add_argv("/bin/true"); });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  status = refused([](auto* r) { r->mutable_spec()->set_name("a\x01"); });
+  EXPECT_EQ(ReasonOf(status), reason::kBadSpec);
+  EXPECT_EQ(FieldOf(status), "spec.name");
+  for (const size_t length : {257, 100'000}) {
+    v1::SubmitJobRequest request = Noop(10, "r");
+    request.mutable_spec()->set_name(std::string(length, 'x'));
+    status = Submit(request).status();
+    EXPECT_EQ(ReasonOf(status), reason::kLimitExceeded);
+    EXPECT_EQ(FieldOf(status), "spec.name");
+  }
+  status = refused([](auto* r) { r->set_request_id("a\x1b"); });
+  EXPECT_EQ(ReasonOf(status), reason::kBadSpec);
+  EXPECT_EQ(FieldOf(status), "request_id");
   status = refused([](auto* r) { r->mutable_spec()->set_name(std::string(5 << 20, 'x')); });
   EXPECT_FALSE(status.ok());
 }
