@@ -1,22 +1,58 @@
-# tandem_add_kernels(TARGET [SHARED] KERNELS Struct=dir/name.h … [SOURCES once.cc …] [ISA_SOURCES thrice.cc …]
-#                    [INCLUDES dir …] [LIBRARIES x …])
+# tandem_add_kernels(TARGET name.h … [once.cc …] [cuda.cu …] [KERNELS Struct=dir/name.h …] [ISA_SOURCES thrice.cc …]
+#                    [INCLUDES dir …] [LIBRARIES x …] [BUILTIN] [NO_CUDA])
 #
-# Builds kernels for x86-64-v2, v3 and v4 and one table that picks among them at run time. Without SHARED the target is a
-# static library with `tandem_builtin_kernels`; with it a shared library whose single export is `tandem_library_v1`.
-# dir/name.h is relative to one of INCLUDES; it may hold several structs, in namespace TANDEM_KERNELS. SOURCES are compiled once,
-# ISA_SOURCES for each instruction set. A kernel's content hash covers name.h and the files name_*.{h,cc,cu} beside it
-# (name_ref.* excepted), the files that name.sources lists (relative to the project's root) and the SDK's version,
-# whatever the compiler.
+# A library of kernels, TARGET.so, whose single export is `tandem_library_v1`: its kernels for x86-64-v2, v3 and v4, and
+# one table that picks among them at run time; and TARGET.cuda.so beside it (target TARGET_cuda) where nvcc was found.
+#
+# The kernels are those that the headers define: each `struct Name {` whose first member is `static constexpr char kName[]`,
+# in namespace TANDEM_KERNELS. KERNELS names structs one by one instead, each in a header relative to one of INCLUDES.
+# Sources (.cc) are compiled once, ISA_SOURCES for each instruction set, .cu for the CUDA half. Paths are relative to
+# the calling folder, which is then among INCLUDES.
+#
+# A kernel's content hash covers name.h and the files name_*.{h,cc,cu} beside it (name_ref.* excepted), the files that
+# name.sources lists (relative to the project's root) and the SDK's version, whatever the compiler.
+#
+# BUILTIN makes a static library with `tandem_builtin_kernels` instead; NO_CUDA leaves the CUDA half out.
 #
 # tandem_add_cuda_kernels(TARGET [SHARED] KERNELS … [SOURCES …] [INCLUDES …] [LIBRARIES …])
 #
-# The CUDA half, where nvcc was found (TANDEM_HAVE_CUDA): `tandem_builtin_cuda_kernels` or a shared `x.cuda.so`.
-set(TANDEM_SDK_INCLUDE ${CMAKE_CURRENT_LIST_DIR}/../kernels/sdk/include)
-set(TANDEM_KERNEL_HASH_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/tandem_kernel_hash.cmake)
+# The CUDA half alone: `tandem_builtin_cuda_kernels`, or with SHARED a library TARGET.cuda.so.
+if(NOT TANDEM_SDK_INCLUDE)  # in Tandem's own tree; an installed package says where its headers are
+  set(TANDEM_SDK_INCLUDE ${CMAKE_CURRENT_LIST_DIR}/../kernels/sdk/include)
+endif()
+set(TANDEM_SDK_INCLUDE ${TANDEM_SDK_INCLUDE} CACHE INTERNAL "The folder of tandem/body.h")
+set(TANDEM_KERNEL_HASH_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/tandem_kernel_hash.cmake CACHE INTERNAL "")
 set(TANDEM_KERNEL_FLAGS -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   list(APPEND TANDEM_KERNEL_FLAGS -Wno-pass-failed)  # a loop that clang does not vectorise is no error
 endif()
+set(TANDEM_KERNEL_FLAGS ${TANDEM_KERNEL_FLAGS} CACHE INTERNAL "")
+
+# Sorts the arguments of tandem_add_kernels: sets NAME_kernels, NAME_once (.cc) and NAME_cuda (.cu).
+function(tandem_sort_sources target prefix)
+  set(kernels)
+  set(once)
+  set(cuda)
+  foreach(source IN LISTS ARGN)
+    if(source MATCHES "\\.h$")
+      file(READ ${CMAKE_CURRENT_SOURCE_DIR}/${source} text)
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+      string(REGEX REPLACE "[][;]" "." text "${text}")  # what lists trip over
+      string(REGEX MATCHALL "struct +[A-Za-z0-9_]+ *{[ \t\r\n]*static +constexpr +char +kName" found "${text}")
+      foreach(match IN LISTS found)
+        string(REGEX REPLACE "^struct +([A-Za-z0-9_]+).*$" "\\1" name "${match}")
+        list(APPEND kernels ${name}=${source})
+      endforeach()
+    elseif(source MATCHES "\\.cu$")
+      list(APPEND cuda ${source})
+    else()
+      list(APPEND once ${source})
+    endif()
+  endforeach()
+  foreach(var kernels once cuda)
+    set(${prefix}_${var} ${${var}} PARENT_SCOPE)
+  endforeach()
+endfunction()
 
 # Splits Struct=dir/name.h and finds the file: sets NAME_struct, NAME_header, NAME_stem, NAME_path.
 function(tandem_parse_kernel item includes prefix)
@@ -71,7 +107,17 @@ function(tandem_write path text)
 endfunction()
 
 function(tandem_add_kernels target)
-  cmake_parse_arguments(A "SHARED" "" "KERNELS;SOURCES;ISA_SOURCES;INCLUDES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(A "BUILTIN;NO_CUDA" "" "KERNELS;SOURCES;ISA_SOURCES;INCLUDES;LIBRARIES" ${ARGN})
+  tandem_sort_sources(${target} S ${A_UNPARSED_ARGUMENTS} ${A_SOURCES})
+  list(APPEND A_KERNELS ${S_kernels})
+  set(A_SOURCES ${S_once})
+  if(NOT A_KERNELS)
+    message(FATAL_ERROR "tandem_add_kernels(${target}): no header among its arguments defines a kernel: a struct whose "
+                        "first member is `static constexpr char kName[]`")
+  endif()
+  if(S_kernels)
+    list(APPEND A_INCLUDES ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
   set(gen ${CMAKE_CURRENT_BINARY_DIR}/${target}_generated)
   set(units)
   set(hash_targets)
@@ -112,25 +158,41 @@ constexpr TandemKernelV1 TANDEM_TABLE =
     target_compile_options(${target}_${isa} PRIVATE ${TANDEM_KERNEL_FLAGS} -march=x86-64-${isa} -fvisibility=hidden)
     target_compile_definitions(${target}_${isa} PRIVATE TANDEM_ISA=${isa})
     target_include_directories(${target}_${isa} PRIVATE ${TANDEM_SDK_INCLUDE} ${A_INCLUDES} ${hash_dir})
-    target_link_libraries(${target}_${isa} PRIVATE ${A_LIBRARIES} tandem_warnings)
+    target_link_libraries(${target}_${isa} PRIVATE ${A_LIBRARIES} $<TARGET_NAME_IF_EXISTS:tandem_warnings>)
+    set_target_properties(${target}_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 20
+                          CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
     add_dependencies(${target}_${isa} ${hash_targets})
     list(APPEND objects $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
-  tandem_write_table(${gen}/${target}_table.cc "${declarations}" "${A_SHARED}")
-  if(A_SHARED)
-    add_library(${target} SHARED ${gen}/${target}_table.cc ${A_SOURCES} ${objects})
-    set_target_properties(${target} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-    if(NOT TANDEM_SANITIZE)
-      target_link_options(${target} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
-    endif()
-  else()
-    add_library(${target} STATIC ${gen}/${target}_table.cc ${A_SOURCES} ${objects})
+  tandem_write_table(${gen}/${target}_table.cc "${declarations}" "${A_BUILTIN}")
+  set(type SHARED)
+  if(A_BUILTIN)
+    set(type STATIC)
   endif()
+  add_library(${target} ${type} ${gen}/${target}_table.cc ${A_SOURCES} ${objects})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
+                        CXX_EXTENSIONS OFF)
   target_include_directories(${target} PRIVATE ${TANDEM_SDK_INCLUDE} ${A_INCLUDES})
-  target_link_libraries(${target} PRIVATE ${A_LIBRARIES} tandem_warnings)
+  target_link_libraries(${target} PRIVATE ${A_LIBRARIES} $<TARGET_NAME_IF_EXISTS:tandem_warnings>)
+  if(A_BUILTIN)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  if(NOT TANDEM_SANITIZE)
+    # Whatever the sources and libraries declare, one symbol is seen.
+    tandem_write(${gen}/exports.map "{\n  global: tandem_library_v1;\n  local: *;\n};\n")
+    target_link_options(${target} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL
+                        -Wl,--version-script=${gen}/exports.map)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${gen}/exports.map)
+  endif()
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if("CUDA" IN_LIST languages AND NOT A_NO_CUDA)
+    tandem_add_cuda_kernels(${target}_cuda SHARED KERNELS ${A_KERNELS} SOURCES ${S_cuda} INCLUDES ${A_INCLUDES})
+    set_target_properties(${target}_cuda PROPERTIES OUTPUT_NAME ${target})
+  endif()
 endfunction()
 
-function(tandem_write_table path declarations shared)
+function(tandem_write_table path declarations builtin)
   set(tables)
   foreach(isa v2 v3 v4)
     string(APPEND tables "const TandemKernelV1* const k_${isa}[] = {\n${table_${isa}}};
@@ -138,7 +200,7 @@ constexpr TandemLibraryV1 kLibrary_${isa} = {sizeof(TandemLibraryV1), TANDEM_ABI
                                         sizeof(k_${isa}) / sizeof(k_${isa}[0]), k_${isa}, TANDEM_SDK_VERSION,
                                         \"x86-64-${isa}\"};\n")
   endforeach()
-  if(shared)
+  if(NOT builtin)
     set(entries "extern \"C\" __attribute__((visibility(\"default\"))) const TandemLibraryV1* tandem_library_v1(void);
 extern \"C\" const TandemLibraryV1* tandem_library_v1(void) { return tandem::BestTable(kTables); }\n")
   else()

@@ -18,6 +18,7 @@
 namespace tandem::worker {
 namespace {
 
+constexpr int kUsage = 2;
 constexpr int kUnavailable = 5;
 constexpr int kVersionSkew = 8;
 
@@ -25,6 +26,7 @@ int Fail(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
   std::fprintf(stderr, "tandem-worker: %s (%s)\n", std::string(status.message()).c_str(),
                reason.empty() ? std::string(reason::kInternal).c_str() : reason.c_str());
+  if (absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status)) return kUsage;
   return reason == reason::kVersionSkew ? kVersionSkew : kUnavailable;
 }
 

@@ -40,6 +40,7 @@ struct UpFlags {
   int workers = 1;
   std::string directory, ready_file, local_data = "auto";
   std::string port;  // "": the settings' own, or another where that is taken
+  std::vector<std::string> kernel_paths;
 };
 
 // This process's CPUs in `parts` lists ("0-3" as "0,1,2,3"), none empty: with fewer CPUs than parts
@@ -89,11 +90,21 @@ class LocalCluster {
     const std::vector<std::string> shares = CpuShares(flags_.workers);
     for (int i = 0; i < flags_.workers; ++i) {
       const std::string name = StrCat("w", i + 1);
-      ASSIGN_OR_RETURN(
-          ChildProcess worker,
-          ChildProcess::Start({Program("tandem-worker"), "--master", context_->address, "--dir",
-                               directory_ + "/" + name, "--name", name, "--cores",
-                               shares[static_cast<size_t>(i)], "--local-data", flags_.local_data}));
+      std::vector<std::string> argv = {Program("tandem-worker"),
+                                       "--master",
+                                       context_->address,
+                                       "--dir",
+                                       directory_ + "/" + name,
+                                       "--name",
+                                       name,
+                                       "--cores",
+                                       shares[static_cast<size_t>(i)],
+                                       "--local-data",
+                                       flags_.local_data};
+      for (const std::string& path : flags_.kernel_paths) {
+        argv.insert(argv.end(), {"--kernel-path", path});
+      }
+      ASSIGN_OR_RETURN(ChildProcess worker, ChildProcess::Start(argv));
       workers_.push_back(std::move(worker));
     }
     return AwaitWorkers();
@@ -237,7 +248,8 @@ void AddUpCommand(CLI::App* app, Context* context) {
   const auto flags = std::make_shared<UpFlags>();
   CLI::App* up =
       AddCommand(app, context, "up", "Run a master and workers on this machine until Ctrl-C.",
-                 "  tandem up\n  tandem up --workers 2 --dir ./cluster\n",
+                 "  tandem up\n  tandem up --workers 2 --dir ./cluster\n"
+                 "  tandem up --kernel-path ./mine.so\n",
                  [context, flags] { return Up(context, *flags); });
   up->add_option("--workers", flags->workers, "How many; the cores are shared out among them")
       ->check(Count(0, kWorkersMax));
@@ -251,6 +263,12 @@ void AddUpCommand(CLI::App* app, Context* context) {
   up->add_option("--local-data", flags->local_data,
                  "auto: bytes on the same host are mapped; never: they go over gRPC")
       ->check(OneOf({"auto", "never"}));
+  up->add_option(
+        "--kernel-path", flags->kernel_paths,
+        "A library of kernels (x.so) or a folder of them, for every worker; may be repeated")
+      ->type_name("DIR|FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   up->add_option("--ready-file", flags->ready_file, "Written, as JSON, once everything is up")
       ->type_name("FILE");
 }

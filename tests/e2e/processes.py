@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -14,6 +15,13 @@ PATIENCE = int(os.environ.get("TANDEM_E2E_PATIENCE", 60))
 
 class Failed(AssertionError):
     pass
+
+
+def free_port():
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def wait_for(what, condition):

@@ -1,96 +1,21 @@
-// Runs kernels through the ABI as a device does: scratch, partials, parts.
+// What the SDK offers for tests of kernels, for the tests of the SDK and the built-in kernels.
 //
 //   PackedArgs args; args.Add(x.data()); args.Add(2.5f); args.Axes({n}, 0);
-//   Partial p(kernel, args); RunPart(kernel, args, {0, 0}, n, faults.data(), p.data());
+//   RunPart(kernel, args, {0, 0}, n, faults.data());
 //
-// Thread-safety: none; each test has its own.
-// Ownership: PackedArgs and Partial own their bytes, not the buffers that pointers lead to.
+// Thread-safety: as kernels/sdk/include/tandem/testing.h.
 #ifndef TANDEM_TESTS_KERNELS_HARNESS_H_
 #define TANDEM_TESTS_KERNELS_HARNESS_H_
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <initializer_list>
-#include <memory>
-#include <random>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include "kernels/sdk/abi.h"
+#include "tandem/testing.h"
 
 namespace tandem {
 
-// Arguments in the layout of abi.h.
-class PackedArgs {
- public:
-  template <class T>
-  void Add(T value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    while (bytes_.size() % sizeof(T) != 0) bytes_.push_back(0);
-    const auto* p = reinterpret_cast<const uint8_t*>(&value);
-    bytes_.insert(bytes_.end(), p, p + sizeof(T));
-  }
-  // Local extents in the signature's order of axes, and the axis that is split.
-  void Axes(std::initializer_list<int64_t> extents, int64_t split) {
-    for (int64_t extent : extents) Add(extent);
-    Add(split);
-  }
-  const void* data() const { return bytes_.data(); }
-
- private:
-  std::vector<uint8_t> bytes_;
-};
-
-// Aligned bytes of a scratch or partial.
-class AlignedBytes {
- public:
-  explicit AlignedBytes(int64_t size)
-      : size_(size),
-        p_(static_cast<uint8_t*>(std::aligned_alloc(64, (size + 64) / 64 * 64)), &std::free) {
-    std::memset(p_.get(), 0xa5, size);  // what is not initialised shows
-  }
-  uint8_t* data() const { return p_.get(); }
-  int64_t size() const { return size_; }
-  template <class T>
-  const T* as(int64_t byte_offset = 0) const {
-    return reinterpret_cast<const T*>(p_.get() + byte_offset);
-  }
-
- private:
-  int64_t size_;
-  std::unique_ptr<uint8_t, decltype(&std::free)> p_;
-};
-
-// An initialised partial.
-inline AlignedBytes MakePartial(const TandemKernelV1& kernel, const PackedArgs& args,
-                                int64_t tasks) {
-  AlignedBytes partial(kernel.partial_bytes(args.data(), tasks));
-  std::memset(partial.data(), 0, partial.size());  // the gaps between outputs
-  kernel.partial_init(args.data(), partial.data());
-  return partial;
-}
-
-inline int64_t RunPart(const TandemKernelV1& kernel, const PackedArgs& args, TandemTask first,
-                       int64_t tasks, uint8_t* fault = nullptr, void* partial = nullptr) {
-  AlignedBytes scratch(kernel.scratch_bytes(args.data()));
-  const TandemPart part{args.data(), first, tasks, fault, partial};
-  return kernel.range(&part, 1, scratch.data());
-}
-
-// [0, n) cut at random into 1 … n + 1 pieces, in random order; returns begins and ends.
-inline std::vector<std::pair<int64_t, int64_t>> RandomCut(int64_t n, std::mt19937_64& random) {
-  std::vector<int64_t> at{0, n};
-  const int64_t cuts = n == 0 ? 0 : static_cast<int64_t>(random() % 8);
-  for (int64_t i = 0; i < cuts; ++i) at.push_back(static_cast<int64_t>(random() % (n + 1)));
-  std::sort(at.begin(), at.end());
-  std::vector<std::pair<int64_t, int64_t>> pieces;
-  for (size_t i = 0; i + 1 < at.size(); ++i) pieces.emplace_back(at[i], at[i + 1]);
-  std::shuffle(pieces.begin(), pieces.end(), random);
-  return pieces;
-}
+using kernel_test::AlignedBytes;
+using kernel_test::MakePartial;
+using kernel_test::PackedArgs;
+using kernel_test::RandomCut;
+using kernel_test::RunPart;
 
 }  // namespace tandem
 

@@ -3,11 +3,10 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
+#include <cstddef>
+#include <iterator>
 
 #include "common/base/error.h"
-#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 
@@ -21,6 +20,35 @@ std::vector<std::string> SplitAxes(const char* text) {
     if (!axis.empty()) axes.emplace_back(axis);
   }
   return axes;
+}
+
+std::string Abi() { return StrCat(TANDEM_ABI_MAJOR, ".", TANDEM_ABI_MINOR); }
+// What the first release of the ABI had; later ones only append.
+constexpr size_t kKernelBytesMin = offsetof(TandemKernelV1, summary) + sizeof(const char*);
+constexpr uint32_t kFaultsMax = TANDEM_FAULT_OUT_OF_MEMORY;  // the SDK's own begin there
+constexpr size_t kLibraryBytesMin = offsetof(TandemLibraryV1, isa) + sizeof(const char*);
+
+absl::Status CheckLibrary(const TandemLibraryV1* library) {
+  if (library == nullptr) {
+    return Error(
+        absl::StatusCode::kFailedPrecondition, reason::kUnsatisfiable,
+        "it has no build for this machine's instruction set, or for the one that TANDEM_ISA "
+        "asks for; x86-64-v2 is the least");
+  }
+  if (library->abi_major != TANDEM_ABI_MAJOR) {
+    return Error(absl::StatusCode::kFailedPrecondition, reason::kVersionSkew,
+                 StrCat("it speaks kernel ABI ", library->abi_major, ".", library->abi_minor,
+                        ", this executor ", Abi(), "; build it with this Tandem's SDK again"));
+  }
+  if (library->struct_bytes < kLibraryBytesMin || library->kernels == nullptr ||
+      library->kernel_count > KernelTable::kKernelsMax) {
+    return InvalidError(
+        reason::kBadFile,
+        StrCat("its table makes no sense (", library->struct_bytes, " bytes, ABI ", Abi(),
+               " has at least ", kLibraryBytesMin, "; ", library->kernel_count,
+               " kernels, at most ", KernelTable::kKernelsMax, "); build it with this SDK again"));
+  }
+  return absl::OkStatus();
 }
 
 // Functions that the executor calls without asking again.
@@ -43,9 +71,18 @@ absl::Status CheckFunctions(const TandemKernelV1& kernel, const KernelInfo& info
 }  // namespace
 
 absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel) {
-  if (kernel.struct_bytes < offsetof(TandemKernelV1, work_args_offset) || kernel.name == nullptr ||
-      kernel.signature == nullptr) {
-    return InvalidError(reason::kBadFile, "a kernel's table is too short or has no name");
+  if (kernel.struct_bytes < kKernelBytesMin) {
+    return InvalidError(
+        reason::kBadFile,
+        StrCat("the table of a kernel has ", kernel.struct_bytes, " bytes, in ABI ", Abi(),
+               " it has at least ", kKernelBytesMin, "; build the library with this SDK again"));
+  }
+  if (kernel.name == nullptr || kernel.signature == nullptr) {
+    return InvalidError(reason::kBadFile, "a kernel has no name or no signature");
+  }
+  if (const auto ref = ParseKernelRef(kernel.name); !ref.ok() || ref->content_hash != 0) {
+    return InvalidError(reason::kBadFile, StrCat("a kernel cannot be named ", Quoted(kernel.name),
+                                                 "; use letters, digits and _, no digit first"));
   }
   KernelInfo info;
   info.name = kernel.name;
@@ -63,29 +100,35 @@ absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel) {
   info.cost.grain = kernel.grain > 0 ? static_cast<uint64_t>(kernel.grain) : 0;
   info.whole_leaf = (kernel.flags & TANDEM_WHOLE_LEAF) != 0;
   info.host_stages = (kernel.flags & TANDEM_HOST_STAGES) != 0;
-  if (TANDEM_HAS(&kernel, summary) && kernel.summary != nullptr) info.summary = kernel.summary;
-  for (uint32_t i = 0; i < kernel.fault_count && kernel.faults != nullptr; ++i) {
-    info.fault_reasons.emplace_back(kernel.faults[i]);
+  if (kernel.summary != nullptr) info.summary = kernel.summary;
+  const uint32_t faults = kernel.faults == nullptr ? 0 : std::min(kernel.fault_count, kFaultsMax);
+  for (uint32_t i = 0; i < faults; ++i) {
+    info.fault_reasons.emplace_back(kernel.faults[i] == nullptr ? "" : kernel.faults[i]);
   }
   RETURN_IF_ERROR(CheckFunctions(kernel, info));
   return info;
 }
 
 absl::Status KernelTable::Add(const TandemLibraryV1* library) {
-  if (library == nullptr || library->abi_major != TANDEM_ABI_MAJOR) {
-    return Error(absl::StatusCode::kFailedPrecondition, reason::kVersionSkew,
-                 StrCat("a kernel library speaks ABI ", library == nullptr ? 0 : library->abi_major,
-                        ", this executor ", TANDEM_ABI_MAJOR, "; build it with this SDK again"));
+  RETURN_IF_ERROR(CheckLibrary(library));
+  std::vector<KernelInfo> infos;
+  for (uint32_t i = 0; i < library->kernel_count; ++i) {
+    if (library->kernels[i] == nullptr) {
+      return InvalidError(reason::kBadFile, StrCat("its kernel ", i, " has no table"));
+    }
+    ASSIGN_OR_RETURN(KernelInfo info, DescribeKernel(*library->kernels[i]));
+    const auto same = [&info](const KernelInfo& known) { return known.name == info.name; };
+    if (std::ranges::any_of(infos_, same) || std::ranges::any_of(infos, same)) {
+      return Error(absl::StatusCode::kAlreadyExists, reason::kBadFile,
+                   StrCat("a kernel named ", info.name,
+                          " is there already; give this one another name, or leave one out"));
+    }
+    infos.push_back(std::move(info));
   }
   for (uint32_t i = 0; i < library->kernel_count; ++i) {
-    const TandemKernelV1* kernel = library->kernels[i];
-    ASSIGN_OR_RETURN(KernelInfo info, DescribeKernel(*kernel));
-    if (!kernels_.emplace(std::pair(info.name, info.content_hash), kernel).second) {
-      return Error(absl::StatusCode::kAlreadyExists, reason::kBadFile,
-                   StrCat("kernel ", info.identity(), " is there twice; remove one library"));
-    }
-    infos_.push_back(std::move(info));
+    kernels_.emplace(std::pair(infos[i].name, infos[i].content_hash), library->kernels[i]);
   }
+  std::ranges::move(infos, std::back_inserter(infos_));
   return absl::OkStatus();
 }
 
@@ -98,34 +141,12 @@ absl::Status KernelTable::AddLibrary(const std::string& path) {
   const auto function =
       reinterpret_cast<TandemLibraryV1Function>(dlsym(handle, TANDEM_LIBRARY_SYMBOL));
   if (function == nullptr) {
-    return InvalidError(reason::kBadFile, StrCat(path, " is no library of kernels: it exports no ",
-                                                 TANDEM_LIBRARY_SYMBOL));
+    return InvalidError(reason::kBadFile,
+                        StrCat(path, " is no library of kernels: it exports no ",
+                               TANDEM_LIBRARY_SYMBOL, "; build it with tandem_add_kernels"));
   }
   const absl::Status added = Add(function());
   return added.ok() ? added : WithContext(added, path);
-}
-
-void KernelTable::AddFolders(std::string_view path) {
-  for (std::string_view folder : Split(path, ':')) {
-    if (folder.empty()) continue;
-    std::vector<std::string> files;
-    std::error_code error;
-    for (std::filesystem::directory_iterator it(std::string(folder), error), end;
-         !error && it != end; it.increment(error)) {
-      const std::string name = it->path().filename().string();
-      if (name.ends_with(".so") && !name.ends_with(".cuda.so"))
-        files.push_back(it->path().string());
-    }
-    if (error) {
-      TLOG(Warning, "kernel_folder_unreadable", "folder", folder, "why", error.message());
-    }
-    std::sort(files.begin(), files.end());
-    for (const std::string& file : files) {
-      if (const absl::Status status = AddLibrary(file); !status.ok()) {
-        TLOG(Warning, "kernel_library_refused", "file", file, "why", ToStd(status.message()));
-      }
-    }
-  }
 }
 
 absl::StatusOr<const TandemKernelV1*> KernelTable::Find(std::string_view name,
@@ -134,7 +155,7 @@ absl::StatusOr<const TandemKernelV1*> KernelTable::Find(std::string_view name,
   if (first == kernels_.end() || first->first.first != name) {
     return Error(absl::StatusCode::kNotFound, reason::kUnknownKernel,
                  StrCat("this executor has no kernel ", Quoted(name),
-                        "; put its library into the worker's kernel folders"));
+                        "; start its worker with --kernel-path and the library"));
   }
   if (hash == 0) return first->second;
   const auto it = kernels_.find(std::pair(std::string(name), hash));

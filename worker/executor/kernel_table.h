@@ -3,10 +3,11 @@
 //
 //   KernelTable table;
 //   RETURN_IF_ERROR(table.Add(tandem_builtin_kernels()));
-//   table.AddLibrary("/opt/kernels/wave.so");
+//   RETURN_IF_ERROR(table.AddLibrary("/opt/kernels/wave.so"));
 //   ASSIGN_OR_RETURN(const TandemKernelV1* kernel, table.Find("wave", hash));
 //
-// Identity is name and content hash. A library stays loaded until the process ends.
+// Identity is name and content hash; one process has one content of a name. A library is taken
+// whole or not at all, and stays loaded until the process ends.
 // Thread-safety: immutable after it is filled.
 #ifndef TANDEM_WORKER_EXECUTOR_KERNEL_TABLE_H_
 #define TANDEM_WORKER_EXECUTOR_KERNEL_TABLE_H_
@@ -27,14 +28,15 @@ namespace tandem::worker {
 
 class KernelTable {
  public:
-  // Errors: FAILED_PRECONDITION VERSION_SKEW for another major ABI; INVALID_ARGUMENT BAD_SIGNATURE
-  // or BAD_FILE for a kernel whose table makes no sense; ALREADY_EXISTS for an identity twice.
+  static constexpr uint32_t kKernelsMax = 4096;  // of one library
+
+  // Null is a library without a build for this machine's instruction set.
+  // Errors: FAILED_PRECONDITION VERSION_SKEW for another major ABI (with both numbers);
+  // INVALID_ARGUMENT BAD_SIGNATURE or BAD_FILE for a table that makes no sense; ALREADY_EXISTS
+  // BAD_FILE for a kernel name that is there already.
   absl::Status Add(const TandemLibraryV1* library);
   // dlopen()s a library. Errors: as Add, and INVALID_ARGUMENT BAD_FILE when it cannot be loaded.
   absl::Status AddLibrary(const std::string& path);
-  // Every `*.so` of the folders in `path` (separated by ':') that is no `*.cuda.so`, in order of
-  // names. A library that is refused is logged and left out.
-  void AddFolders(std::string_view path);
 
   // `hash` 0: any content, the first of that name. Errors: NOT_FOUND UNKNOWN_KERNEL,
   // FAILED_PRECONDITION KERNEL_CHANGED (the name is there with another content).

@@ -1,5 +1,6 @@
-// tandem-executor: drives the CPU of a server for one owner. Started by tandem-worker, never by
-// hand; what it is told stands in worker/ring/launch.h.
+// tandem-executor: drives the CPU of a server for one owner, or looks at a library of kernels
+// (worker/executor/probe.h). Started by tandem-worker, never by hand; what it is told stands in
+// worker/ring/launch.h.
 //
 // Exit codes: 0 told to stop · 2 it was started wrongly · 70 it could not go on (the reason is on
 // stderr); its worker takes back what it held.
@@ -11,6 +12,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +26,7 @@
 #include "worker/device/cpu/cpu_device.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/page_log.h"
+#include "worker/executor/probe.h"
 #include "worker/executor/remote_source.h"
 #include "worker/executor/serve.h"
 #include "worker/ring/channel.h"
@@ -80,7 +83,12 @@ absl::Status RunExecutor(const ExecutorLaunch& launch) {
   }
   KernelTable kernels;
   RETURN_IF_ERROR(kernels.Add(tandem_builtin_kernels()));
-  kernels.AddFolders(launch.kernel_path);
+  for (const std::string& library : launch.kernel_libraries) {
+    if (const absl::Status added = kernels.AddLibrary(library); !added.ok()) {
+      // It was good when the worker probed it; what it had is not run by this executor.
+      TLOG(Error, "kernel_library_changed", "file", library, "why", ToStd(added.message()));
+    }
+  }
 
   BufferPool pool(kIdleBufferBytes);
   JobResources resources;
@@ -110,8 +118,9 @@ int Main(int argc, char** argv) {
   rpc::RouteGrpcLog();
   signal(SIGINT, SIG_IGN);  // A terminal's Ctrl-C is for the worker, which then says shutdown.
   signal(SIGPIPE, SIG_IGN);
-  absl::StatusOr<ExecutorLaunch> launch =
-      ParseLaunch(std::vector<std::string>(argv + 1, argv + argc));
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (const std::optional<int> probed = ProbeIfAsked(arguments)) return *probed;
+  absl::StatusOr<ExecutorLaunch> launch = ParseLaunch(arguments);
   if (!launch.ok()) {
     std::fprintf(stderr, "tandem-executor: %s\n", std::string(launch.status().message()).c_str());
     return kUsage;

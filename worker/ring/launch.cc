@@ -33,8 +33,8 @@ absl::Status SetField(std::string_view name, std::string_view value, ExecutorLau
     launch->owner = value;
   } else if (name == "directory") {
     launch->directory = value;
-  } else if (name == "kernel-path") {
-    launch->kernel_path = value;
+  } else if (name == "kernel-library") {
+    launch->kernel_libraries.emplace_back(value);
   } else if (name == "staging") {
     return ParseNumber(name, value, &launch->staging_fd);
   } else if (name == "groups") {
@@ -74,17 +74,21 @@ absl::Status CheckComplete(const ExecutorLaunch& launch) {
 }  // namespace
 
 std::vector<std::string> ToArguments(const ExecutorLaunch& launch) {
-  return {StrCat("--channel=", launch.channel),
-          StrCat("--staging=", launch.staging_fd),
-          StrCat("--start-page=", launch.start_page),
-          StrCat("--owner=", launch.owner),
-          StrCat("--directory=", launch.directory),
-          StrCat("--cores=", FormatCpuList(launch.cores)),
-          StrCat("--groups=", launch.groups),
-          StrCat("--kernel-path=", launch.kernel_path),
-          StrCat("--local-data=", launch.local_data ? "auto" : "never"),
-          StrCat("--cache-bytes=", launch.cache_bytes_max),
-          StrCat("--parent-pid=", launch.parent_pid)};
+  std::vector<std::string> arguments = {
+      StrCat("--channel=", launch.channel),
+      StrCat("--staging=", launch.staging_fd),
+      StrCat("--start-page=", launch.start_page),
+      StrCat("--owner=", launch.owner),
+      StrCat("--directory=", launch.directory),
+      StrCat("--cores=", FormatCpuList(launch.cores)),
+      StrCat("--groups=", launch.groups),
+      StrCat("--local-data=", launch.local_data ? "auto" : "never"),
+      StrCat("--cache-bytes=", launch.cache_bytes_max),
+      StrCat("--parent-pid=", launch.parent_pid)};
+  for (const std::string& library : launch.kernel_libraries) {
+    arguments.push_back(StrCat("--kernel-library=", library));
+  }
+  return arguments;
 }
 
 absl::StatusOr<ExecutorLaunch> ParseLaunch(const std::vector<std::string>& arguments) {

@@ -18,17 +18,17 @@
 namespace tandem::worker {
 
 struct ExecutorLaunch {
-  std::string channel;           // ChannelFds::ToText()
-  int staging_fd = -1;           // StagingFile::fd()
-  std::string start_page;        // a path; at least StartSlots(cores) slots
-  std::string owner;             // whose work it runs
-  std::string directory;         // an own folder of this owner: its cache lies here
-  std::vector<uint32_t> cores;   // the CPUs it may use; never empty
-  uint32_t groups = 0;           // core groups; 0: one a NUMA node or last-level cache
-  std::string kernel_path;       // folders of kernel libraries, separated by ':'
-  bool local_data = true;        // the master's own files may be mapped (same host)
-  uint64_t cache_bytes_max = 0;  // 0: the executor's default
-  int64_t parent_pid = 0;        // it ends when this process is no longer its parent
+  std::string channel;                        // ChannelFds::ToText()
+  int staging_fd = -1;                        // StagingFile::fd()
+  std::string start_page;                     // a path; at least StartSlots(cores) slots
+  std::string owner;                          // whose work it runs
+  std::string directory;                      // an own folder of this owner: its cache lies here
+  std::vector<uint32_t> cores;                // the CPUs it may use; never empty
+  uint32_t groups = 0;                        // core groups; 0: one a NUMA node or last-level cache
+  std::vector<std::string> kernel_libraries;  // files, each found good by a probe
+  bool local_data = true;                     // the master's own files may be mapped (same host)
+  uint64_t cache_bytes_max = 0;               // 0: the executor's default
+  int64_t parent_pid = 0;                     // it ends when this process is no longer its parent
   friend bool operator==(const ExecutorLaunch&, const ExecutorLaunch&) = default;
 };
 

@@ -29,6 +29,7 @@ void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* event
   launch.directory = identity_->OwnerDirectory(effect.owner);
   launch.start_page = identity_->StartPagePath(effect.executor);
   launch.local_data = local_data_;
+  launch.kernel_libraries = kernel_libraries_;
   std::error_code error;
   std::filesystem::create_directories(launch.directory, error);
   auto process = ExecutorProcess::Start(options_.program, launch, SlotsFor(launch));

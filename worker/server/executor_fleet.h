@@ -34,7 +34,7 @@ namespace tandem::worker {
 
 struct FleetOptions {
   std::string program;
-  ExecutorLaunch launch;  // what is the same for all: cores, groups, kernels, cache
+  ExecutorLaunch launch;  // what is the same for all: cores, groups, cache
   absl::Duration ready_max = absl::Seconds(30);
 };
 
@@ -45,6 +45,8 @@ class ExecutorFleet {
   ExecutorFleet(FleetOptions options, const Identity* identity, Clock* clock)
       : options_(std::move(options)), identity_(identity), clock_(clock) {}
 
+  // For executors started from now on.
+  void UseKernelLibraries(std::vector<std::string> files) { kernel_libraries_ = std::move(files); }
   // May executors map the master's files? For those started from now on.
   void AllowLocalData(bool allow) { local_data_ = allow; }
 
@@ -95,6 +97,7 @@ class ExecutorFleet {
   const Identity* const identity_;
   Clock* const clock_;
   bool local_data_ = false;
+  std::vector<std::string> kernel_libraries_;
   std::map<ExecutorId, Live> live_;
   std::map<ExecutorId, Kept> staging_;
   std::vector<executor::v1::Ready> ready_;

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "common/base/error.h"
@@ -26,7 +27,33 @@ struct RawFlags {
   std::string local_data = "auto";
   std::string on_master_lost = "finish";
   std::string cache_size;
+  std::vector<std::string> kernel_paths;
+  std::string kernel_load_limit = "10s";
 };
+
+// What was given, else the environment's; each may be several, as in PATH.
+std::vector<std::string> KernelPaths(const std::vector<std::string>& given) {
+  std::vector<std::string> texts = given;
+  const char* environment = std::getenv("TANDEM_KERNEL_PATH");
+  if (texts.empty() && environment != nullptr) texts.emplace_back(environment);
+  std::vector<std::string> paths;
+  for (const std::string& text : texts) {
+    for (const std::string_view path : Split(text, ':')) {
+      if (!path.empty()) paths.emplace_back(path);
+    }
+  }
+  return paths;
+}
+
+// Beside this program in a build folder, else where an installation has it.
+std::string DefaultExecutor() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path beside = folder / "tandem-executor";
+  const fs::path installed = folder.parent_path() / "libexec" / "tandem" / "tandem-executor";
+  return (fs::exists(beside, error) ? beside : installed).string();
+}
 
 void AddFlags(CLI::App* app, RawFlags* raw) {
   WorkerOptions& options = raw->options;
@@ -59,10 +86,20 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "leases are over")
       ->check(CLI::IsMember({"finish", "kill"}))
       ->capture_default_str();
-  app->add_option("--executor", options.executor, "Default: tandem-executor beside this program")
+  app->add_option("--executor", options.executor,
+                  "Default: the tandem-executor that came with this program")
       ->type_name("FILE");
-  app->add_option("--kernel-path", options.kernel_path,
-                  "Folders of kernel libraries, separated by ':'");
+  app->add_option("--kernel-path", raw->kernel_paths,
+                  "A library of kernels (x.so), or a folder of them; may be repeated. A library "
+                  "that is named must load; one in a folder is left out when it does not. "
+                  "Default: TANDEM_KERNEL_PATH, separated by ':'")
+      ->type_name("DIR|FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app->add_option("--kernel-load-limit", raw->kernel_load_limit,
+                  "How long a library may take to load")
+      ->type_name("DURATION")
+      ->capture_default_str();
   app->add_option("--cache-size", raw->cache_size, "Of one owner's operands on this server (16GiB)")
       ->type_name("SIZE");
 }
@@ -86,11 +123,9 @@ absl::Status Complete(RawFlags* raw) {
   }
   options.local_data = raw->local_data == "auto";
   options.finish_when_master_lost = raw->on_master_lost == "finish";
-  if (options.executor.empty()) {
-    std::error_code error;
-    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-    options.executor = (self.parent_path() / "tandem-executor").string();
-  }
+  options.kernel_paths = KernelPaths(raw->kernel_paths);
+  ASSIGN_OR_RETURN(options.kernel_load_limit, ParseDuration(raw->kernel_load_limit));
+  if (options.executor.empty()) options.executor = DefaultExecutor();
   options.directory = std::filesystem::absolute(options.directory).lexically_normal().string();
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace tandem::worker {
 
@@ -22,10 +23,11 @@ struct WorkerOptions {
   std::vector<uint32_t> cores;  // never empty once parsed
   uint32_t cpu_groups = 0;      // 0: one a NUMA node or last-level cache
   uint64_t max_leases = 2048;
-  bool local_data = true;               // the master's files may be mapped, on its host
-  bool finish_when_master_lost = true;  // false: drop everything one lease TTL later
-  std::string executor;                 // the program; never empty once parsed
-  std::string kernel_path;
+  bool local_data = true;                 // the master's files may be mapped, on its host
+  bool finish_when_master_lost = true;    // false: drop everything one lease TTL later
+  std::string executor;                   // the program; never empty once parsed
+  std::vector<std::string> kernel_paths;  // folders and files
+  absl::Duration kernel_load_limit = absl::Seconds(10);
   uint64_t cache_bytes_max = 0;  // 0: the executor's default
 };
 

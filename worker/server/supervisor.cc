@@ -18,6 +18,7 @@
 #include "common/rpc/owner.h"
 #include "common/wire/lease_messages.h"
 #include "common/wire/session.h"
+#include "worker/server/kernel_libraries.h"
 
 namespace tandem::worker {
 namespace {
@@ -37,7 +38,6 @@ FleetOptions FleetOptionsOf(const WorkerOptions& options) {
   fleet.program = options.executor;
   fleet.launch.cores = options.cores;
   fleet.launch.groups = options.cpu_groups;
-  fleet.launch.kernel_path = options.kernel_path;
   fleet.launch.cache_bytes_max = options.cache_bytes_max;
   return fleet;
 }
@@ -78,6 +78,11 @@ absl::Status Supervisor::Run() {
     TLOG(Warning, "was_running_when_worker_ended", "job", left.job, "first_leaf", left.first_leaf,
          "leaves", left.leaf_count);
   }
+  ASSIGN_OR_RETURN(KernelLibraries libraries,
+                   FindKernelLibraries({.executor = options_.executor,
+                                        .paths = options_.kernel_paths,
+                                        .load_limit = options_.kernel_load_limit}));
+  fleet_.UseKernelLibraries(std::move(libraries.files));
   RETURN_IF_ERROR(FindKernels());
   TLOG(Info, "worker_starts", "name", identity_.name(), "master", options_.master, "cores",
        FormatCpuList(options_.cores), "kernels", kernels_.size(), "directory",

@@ -62,7 +62,7 @@ class ProcessTest : public ::testing::Test {
     launch_.owner = "ada";
     launch_.directory = folder_;
     launch_.cores = AllowedCores();
-    launch_.kernel_path = FAKE_KERNELS_FOLDER;
+    launch_.kernel_libraries = {FAKE_LIBRARY};
     launch_.parent_pid = getpid();
     auto page = StartPage::Create(launch_.start_page, StartSlots(launch_.cores.size()));
     CHECK_OK(page);
