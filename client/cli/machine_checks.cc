@@ -150,8 +150,11 @@ std::vector<std::string> ReadNumaNodes(const std::string& root) {
 
 Finding CheckPrograms(const std::string& directory) {
   std::string missing;
+  const auto can_be_run = [](const std::string& path) { return access(path.c_str(), X_OK) == 0; };
   for (const std::string_view name : {"tandem-master", "tandem-worker", "tandem-executor"}) {
-    if (access(StrCat(directory, "/", name).c_str(), X_OK) == 0) continue;
+    if (can_be_run(StrCat(directory, "/", name))) continue;
+    // Where an installation has what nobody starts by hand.
+    if (can_be_run(StrCat(directory, "/../libexec/tandem/", name))) continue;
     StrAppend(&missing, missing.empty() ? "" : ", ", name);
   }
   Finding finding{.check = "programs", .facts = {{"directory", directory}}};
