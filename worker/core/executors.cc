@@ -153,6 +153,7 @@ void WorkerCore::On(ExecutorLost event, MonoTime now, Effects* effects) {
   OwnerState& owner = *found->second;
   executors_.erase(found);
   const bool wanted = owner.phase == OwnerState::Phase::kStopping;
+  if (wanted) event.suspects.clear();  // It was this core that ended it.
   owner.phase = OwnerState::Phase::kNone;
   owner.set_up.clear();
   owner.executor = 0;
@@ -272,6 +273,9 @@ void WorkerCore::ManageExecutors(MonoTime now, Effects* effects) {
     }
     const bool accumulates = std::any_of(accumulating_.begin(), accumulating_.end(),
                                          [&](JobId id) { return jobs_.at(id).owner == &owner; });
+    if (owner.voids > 0 && now - owner.voids_since >= options_.void_max) {
+      KillExecutorOf(&owner, effects);
+    }
     const bool idle =
         owner.phase == Phase::kReady && owner.in_flight == 0 && !owner.has_work() && !accumulates;
     if (!idle) {

@@ -8,7 +8,7 @@ namespace tandem::worker {
 
 void WorkerCore::CheckInvariants() const {
   absl::btree_map<JobId, std::pair<uint32_t, uint64_t>> by_job;
-  absl::btree_map<const OwnerState*, uint32_t> by_owner;
+  absl::btree_map<const OwnerState*, uint32_t> by_owner, voids;
   std::vector<uint32_t> by_group(groups_.size());
   std::vector<uint32_t> unpredicted(groups_.size());
   std::vector<absl::Duration> predicted(groups_.size());
@@ -24,6 +24,7 @@ void WorkerCore::CheckInvariants() const {
     CHECK(piece.executor == piece.owner->executor);
     CHECK_EQ(piece.merge == nullptr, piece.run.count() > 0);
     if (piece.run.suspect) CHECK(piece.owner->alone && piece.owner->in_flight == 1);
+    voids[piece.owner] += piece.is_void ? 1 : 0;
     if (piece.is_void || piece.merge != nullptr) continue;
     CHECK(jobs_.contains(piece.job));
     ++by_job[piece.job].first;
@@ -58,6 +59,8 @@ void WorkerCore::CheckInvariants() const {
   }
   for (const auto& [name, owner] : owners_) {
     CHECK_EQ(owner.in_flight, by_owner[&owner]);
+    CHECK_EQ(owner.voids, voids[&owner]);
+    CHECK_EQ(owner.voids > 0, owner.voids_since != MonoTime::InfiniteFuture());
     CHECK_EQ(owner.jobs, jobs_of[&owner]);
     const bool has_executor = owner.phase != OwnerState::Phase::kNone;
     CHECK_EQ(has_executor, owner.executor != 0);

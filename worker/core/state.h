@@ -58,6 +58,8 @@ struct OwnerState {
   uint64_t last_turn = 0;
   uint32_t jobs = 0;
   MonoTime idle_since = MonoTime::InfiniteFuture();
+  uint32_t voids = 0;                                 // pieces in flight that nobody waits for …
+  MonoTime voids_since = MonoTime::InfiniteFuture();  // … since the last of them came or went
 
   bool has_work() const { return !merges.empty() || !runnable.empty(); }
 };

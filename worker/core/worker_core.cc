@@ -223,6 +223,10 @@ bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
   *piece = std::move(found->second);
   pieces_.erase(found);
   --piece->owner->in_flight;
+  if (piece->is_void) {
+    OwnerState& owner = *piece->owner;
+    owner.voids_since = --owner.voids > 0 ? last_step_ : MonoTime::InfiniteFuture();
+  }
   CoreGroup& group = groups_[piece->group];
   --group.in_flight;
   if (piece->predicted == absl::InfiniteDuration()) {
@@ -251,6 +255,8 @@ std::vector<LeaseRun> WorkerCore::RunsOf(Piece* piece) {
 void WorkerCore::VoidPiece(PieceId id, Piece* piece, Effects* effects) {
   DCHECK(!piece->is_void);
   piece->is_void = true;
+  ++piece->owner->voids;
+  piece->owner->voids_since = last_step_;
   ++counters_.pieces_void;
   if (piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);
@@ -289,6 +295,9 @@ MonoTime WorkerCore::NextDeadline(MonoTime now) const {
       next = std::min(next, owner.start_at);
     }
     next = std::min(next, owner.idle_since + options_.executor_idle_max);
+    if (owner.phase == OwnerState::Phase::kReady) {
+      next = std::min(next, owner.voids_since + options_.void_max);
+    }
   }
   for (const JobId id : accumulating_) {
     const JobState& job = jobs_.at(id);

@@ -284,6 +284,41 @@ TEST(WorkerCoreTest, AJobThatIsDroppedLeavesNothingBehind) {
   EXPECT_THAT(driver.core().Held(), IsEmpty());
 }
 
+TEST(WorkerCoreTest, ADroppedPieceThatDoesNotEndCostsItsExecutorAndBlamesNobody) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0), ConcatJob(2, 1000, 0)});
+  driver.Give(1, 1, 0, 1);
+  const RunPiece stuck = driver.pieces()[0];
+  driver.Give(2, 10, 0, 1);
+  ASSERT_THAT(driver.pieces(), SizeIs(1));  // queued behind it
+  driver.Do(JobDropped{JobId(1)});
+  for (int second = 1; second < 10; ++second) {
+    driver.After(absl::Seconds(1));
+    EXPECT_THAT(driver.Of<KillExecutor>(), IsEmpty());
+  }
+  driver.After(absl::Seconds(1));
+  ASSERT_THAT(driver.Of<KillExecutor>(), SizeIs(1));
+  driver.Do(ExecutorLost{stuck.executor, "SIGKILL", {{JobId(2), {0, 1}, true, 0}}});
+  for (const Report& report : driver.effects().reports) EXPECT_THAT(report.crashes, IsEmpty());
+  EXPECT_THAT(driver.Of<StartExecutor>(), SizeIs(1));  // at once
+  ASSERT_THAT(driver.pieces(), SizeIs(1));
+  EXPECT_EQ(driver.pieces()[0].job, JobId(2));
+}
+
+TEST(WorkerCoreTest, ADroppedPieceThatEndsInTimeCostsNothing) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 1);
+  const RunPiece slow = driver.pieces()[0];
+  driver.Do(JobDropped{JobId(1)});
+  for (int second = 0; second < 9; ++second) driver.After(absl::Seconds(1));
+  driver.Do(driver.Finished(slow));
+  for (int second = 0; second < 20; ++second) {
+    driver.After(absl::Seconds(1));
+    EXPECT_THAT(driver.Of<KillExecutor>(), IsEmpty());
+  }
+}
+
 TEST(WorkerCoreTest, AJobThatCannotRunHereIsReportedAndGoesBack) {
   CoreDriver driver;
   driver.Attach({ConcatJob(1, 1000, 0)});
