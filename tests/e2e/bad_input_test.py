@@ -64,7 +64,7 @@ class BadJobsTest(ClusterCase):
                 (3, "UNKNOWN_KERNEL", "tandem kernel ls", ("quite_another",)),
                 (2, "UNKNOWN_OPERAND", "did you mean strike?", (*BLACK_SCHOLES[1:], "strik=[1]")),
                 (2, "UNKNOWN_OPERAND", "did you mean volatility?", (*BLACK_SCHOLES[1:], "volatilty=1")),
-                (2, "UNKNOWN_AXIS", ["no axis", "it has n"], (*BLACK_SCHOLES[1:], "--split", "m")),
+                (2, "UNKNOWN_AXIS", ["no axis", "did you mean n?"], (*BLACK_SCHOLES[1:], "--split", "m")),
                 (2, "MISSING_OPERAND", "strike", ("black_scholes", "spot=[1]", "years=[1]", "rate=0", "volatility=1")),
                 (2, "MISSING_SCALAR", "rate", ("black_scholes", "spot=[1]", "strike=[1]", "years=[1]", "volatility=1")),
                 (2, "BAD_ARGUMENT", "twice", (*BLACK_SCHOLES[1:], "rate=2")),

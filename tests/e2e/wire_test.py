@@ -131,8 +131,8 @@ class WireTest(ClusterCase):
             ("BAD_SPEC", "scalars.scale", lambda s: s.scalars.add(name="scale", d=1)),
             ("BAD_SPEC", "scalars.t.value", lambda s: s.scalars.add(name="t")),
             ("PROTOCOL_ERROR", "operands[0]", lambda s: setattr(s.operands[0], "name", "x" * 5000)),
-            ("PROTOCOL_ERROR", "name", lambda s: setattr(s, "name", "a\0b")),
-            ("PROTOCOL_ERROR", "labels", lambda s: s.labels.__setitem__("\x1b[31m", "red")),
+            ("BAD_SPEC", "name", lambda s: setattr(s, "name", "a\0b")),
+            ("BAD_SPEC", "labels", lambda s: s.labels.__setitem__("\x1b[31m", "red")),
             ("LIMIT_EXCEEDED", "labels", lambda s: [s.labels.__setitem__(f"k{i}", "v") for i in range(100)]),
             ("BAD_SPEC", "labels", lambda s: [s.labels.__setitem__(f"k{i}", "v") for i in range(5000)]),
             ("LIMIT_EXCEEDED", "name", lambda s: setattr(s, "name", "n" * 300)),
@@ -209,7 +209,7 @@ class WireTest(ClusterCase):
 
     def test_request_ids_and_pages(self):
         spec = self.spec("noop", n=1)
-        for request_id, reason in (("", "BAD_SPEC"), ("x" * 5000, "PROTOCOL_ERROR"), ("a\nb\x01", "PROTOCOL_ERROR")):
+        for request_id, reason in (("", "BAD_SPEC"), ("x" * 5000, "LIMIT_EXCEEDED"), ("a\nb\x01", "BAD_SPEC")):
             request = self.jobs.SubmitJobRequest(spec=spec, request_id=request_id)
             self.expect("INVALID_ARGUMENT", reason, "request_id", self.client.call, "Jobs/SubmitJob", request)
         first = self.submit(spec, "the-same")
