@@ -79,7 +79,7 @@ class Preparer {
     return InvalidError(
         reason::kUnknownOperand,
         StrCat("kernel ", kernel_.name, " has no operand, scalar or axis ", Quoted(name),
-               near.empty() ? "" : StrCat("; did you mean ", near, "?"), " It takes ",
+               near.empty() ? "." : StrCat("; did you mean ", near, "?"), " It takes ",
                signature_.ToString()));
   }
 
