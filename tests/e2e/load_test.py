@@ -108,7 +108,7 @@ class ManySubmitsTest(ClusterCase):
 
 class LargeResultTest(ClusterCase):
     def test_a_result_of_gigabytes_is_read_in_pieces(self):
-        n = int((4 << 30) // 8 * min(1, SCALE / 8))  # 4 GiB at scale 8
+        n = int((4 << 30) // 8 * min(1, SCALE / 32))  # 4 GiB at scale 32
         out = self.path("large.raw")
         self.ok("run", "noop", f"n={n}", "seed=3", "--out", f"value=@{out}", "-q")
         self.assertEqual(os.path.getsize(out), 8 * n)
