@@ -12,7 +12,7 @@ int64_t NoScratch(const void*) { return 0; }
 
 const char* const kFaults[] = {"ok"};
 
-TandemKernelV1 Kernel() {
+[[maybe_unused]] TandemKernelV1 Kernel() {
   TandemKernelV1 kernel = {};
   kernel.struct_bytes = sizeof(kernel);
   kernel.name = "harmless";
