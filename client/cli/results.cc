@@ -70,16 +70,20 @@ absl::StatusOr<TensorSpec> SelectedSpec(const client::JobInfo& job,
   }
   if (tasks.first_task >= job.task_count || tasks.task_count > job.task_count - tasks.first_task) {
     return Error(absl::StatusCode::kOutOfRange, reason::kBadArgument,
-                 StrCat("job ", job.id.value(), " has tasks 0-", job.task_count - 1));
+                 job.task_count == 0
+                     ? StrCat("job ", job.id.value(), " has no tasks")
+                     : StrCat("job ", job.id.value(), " has tasks 0-", job.task_count - 1));
   }
   int64_t& extent = spec.shape[static_cast<size_t>(output.split_dim)];
   extent = extent / static_cast<int64_t>(job.task_count) * static_cast<int64_t>(tasks.task_count);
   return spec;
 }
 
-absl::Status WriteItems(client::Client* client, const client::JobInfo& job, const OutTarget& target,
+absl::Status WriteItems(client::Client* client, const client::JobInfo& job,
+                        const client::OutputInfo& output, const OutTarget& target,
                         const std::vector<std::string>& item_names,
                         const client::TaskSelection& tasks) {
+  RETURN_IF_ERROR(SelectedSpec(job, output, tasks).status());
   std::error_code failed;
   fs::create_directory(target.path, failed);
   if (failed) {
@@ -236,9 +240,9 @@ absl::Status WriteTargets(client::Client* client, const client::JobInfo& job,
   for (size_t i = 0; i < targets.size(); ++i) {
     const client::OutputInfo* output = Find(job.outputs, targets[i].output);
     if (output == nullptr) continue;  // CheckTargets has said so
-    const absl::Status status = output->tensor.ragged()
-                                    ? WriteItems(client, job, targets[i], item_names, tasks)
-                                    : WriteDense(client, job, *output, targets[i], tasks);
+    const absl::Status status =
+        output->tensor.ragged() ? WriteItems(client, job, *output, targets[i], item_names, tasks)
+                                : WriteDense(client, job, *output, targets[i], tasks);
     if (!status.ok()) return WithRemedy(status, job, targets, i);
   }
   return absl::OkStatus();

@@ -71,6 +71,12 @@ class Preparer {
         signature_.FindAxis(name) >= 0) {
       return absl::OkStatus();
     }
+    if (signature_.FindOutput(name) >= 0) {
+      return InvalidError(reason::kUnknownOperand, StrCat(name, " is an output of ", kernel_.name,
+                                                          ", not an operand: write "
+                                                          "it with --out ",
+                                                          name, "=@", name, ".npy"));
+    }
     std::vector<std::string_view> names;
     for (const auto& scalar : signature_.scalars()) names.push_back(scalar.name);
     for (const auto& operand : signature_.operands()) names.push_back(operand.name);

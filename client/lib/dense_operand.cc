@@ -284,6 +284,12 @@ absl::StatusOr<OperandSpec> DenseOperand(const Signature& signature, const Opera
   if (value.starts_with('@')) return FromFile(reader, operand, value.substr(1), uploads);
   if (value.starts_with("path:")) return FromPath(reader, operand, value.substr(5));
   if (value.starts_with('[')) return FromList(operand, value, uploads);
+  if (IsThere(value)) {
+    return InvalidError(
+        reason::kBadArgument,
+        StrCat(Quoted(value), " is a file: upload it as ", operand.name, "=@", value,
+               ", or have workers read it as ", operand.name, "=path:", value));
+  }
   return InvalidError(
       reason::kBadArgument,
       StrCat(Quoted(value),

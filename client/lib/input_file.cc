@@ -128,6 +128,10 @@ absl::Status CheckFileName(std::string_view path) {
                              ToStd(status.message()), "; rename it"));
 }
 
+bool IsThere(std::string_view path) {
+  return !path.empty() && access(std::string(path).c_str(), F_OK) == 0;
+}
+
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t bytes_max) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   if (file.identity().size > bytes_max) {

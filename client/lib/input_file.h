@@ -56,6 +56,9 @@ class InputFile {
 // Errors: INVALID_ARGUMENT PATH_UNREADABLE.
 absl::Status CheckFileName(std::string_view path);
 
+// Is there a file or directory of this name?
+bool IsThere(std::string_view path);
+
 // All of a file of at most `bytes_max` bytes. Errors: as above; RESOURCE_EXHAUSTED LIMIT_EXCEEDED.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t bytes_max);
 

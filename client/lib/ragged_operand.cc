@@ -73,6 +73,10 @@ absl::StatusOr<OperandSpec> RaggedOperand(const OperandSig& operand, std::string
                                           PreparedJob* job) {
   const bool by_path = value.starts_with("path:");
   if (!by_path && !value.starts_with('@') && !value.starts_with("list:")) {
+    if (IsThere(value)) {
+      return InvalidError(reason::kBadArgument, StrCat("to upload what is in ", Quoted(value),
+                                                       " write ", operand.name, "=@", value));
+    }
     return InvalidError(reason::kBadArgument,
                         StrCat(Quoted(value),
                                " names no files; give @directory/, @'*.png', @file, "

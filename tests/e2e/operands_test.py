@@ -98,6 +98,10 @@ class OperandsTest(ClusterCase):
                             ("constant(nan", "does not end"), ("iota(hi=3)", "hi")):
             self.refused(2, "BAD_LOCATOR", says, "run", "saxpy", "scale=1", f"x={value}", "y=[1,2]")
         self.refused(2, "BAD_ARGUMENT", "constant(3.5)", "run", "saxpy", "scale=1", "x=3.5", "y=[1]")
+        forgotten = self.write("forgotten.raw", b"1234")
+        self.refused(2, "BAD_ARGUMENT", f"x=@{forgotten}", "run", "saxpy", "scale=1", f"x={forgotten}", "y=[1]")
+        self.refused(2, "BAD_ARGUMENT", f"image=@{forgotten}", "run", "image_sobel", f"image={forgotten}")
+        self.refused(2, "UNKNOWN_OPERAND", "--out z=@", "run", "saxpy", "scale=1", "x=[1]", "y=[1]", "z=[1]")
         self.refused(2, "BAD_ARGUMENT", "']'", "run", "saxpy", "scale=1", "x=[1,2", "y=[1]")
 
     def test_what_is_no_regular_file_is_refused(self):

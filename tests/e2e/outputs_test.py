@@ -69,6 +69,12 @@ class OutputsTest(ClusterCase):
         job = out.decode().strip()
         self.ok("job", "wait", job, "-q")
         self.ok("job", "results", job, "--out", f"edges=@{second}/")
+        third = self.path("edges3")
+        self.ok("job", "results", job, "--tasks", "1-2", "--out", f"edges=@{third}/")
+        self.assertEqual(sorted(os.listdir(third)), sorted(names[1:]))
+        code, _, err = self.command("job", "results", job, "--tasks", "1-3", "--out", "edges=@" + self.path("edges4/"))
+        self.assertEqual(code, 2)
+        self.assertIn("has tasks 0-2 (BAD_ARGUMENT)", err)
         for name in names:
             with open(os.path.join(first, name), "rb") as one, open(os.path.join(second, name), "rb") as other:
                 self.assertEqual(one.read(), other.read())
