@@ -104,8 +104,8 @@ class DebTest(unittest.TestCase):
     def test_settings_are_conffiles_and_nothing_runs_at_installation(self):
         control = self.path("control")
         command("dpkg-deb", "-e", self.packages["tandem"], control)
-        self.assertEqual(open(os.path.join(control, "conffiles")).read().split(),
-                         ["/etc/default/tandem-master", "/etc/default/tandem-worker"])
+        with open(os.path.join(control, "conffiles"), encoding="utf-8") as file:
+            self.assertEqual(file.read().split(), ["/etc/default/tandem-master", "/etc/default/tandem-worker"])
         self.assertEqual(sorted(os.listdir(control)), ["conffiles", "control", "md5sums"])
 
     def test_every_library_that_a_program_needs_is_depended_on(self):

@@ -34,6 +34,11 @@ def command(*argv, cwd=None, env=None, timeout=900):
     return done.stdout
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def f32(value):
     return struct.unpack("f", struct.pack("f", value))[0]
 
@@ -112,7 +117,7 @@ class InstallTest(unittest.TestCase):
             report = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold=25", file],
                                     capture_output=True, text=True)
             self.assertEqual(report.returncode, 0, report.stdout + report.stderr)
-            self.assertIn(os.path.join(self.prefix, "bin", unit), open(file).read())
+            self.assertIn(os.path.join(self.prefix, "bin", unit), read(file))
 
     # ---- headers
 
@@ -121,7 +126,7 @@ class InstallTest(unittest.TestCase):
         headers = [h for part in ("client", "model", "base") for h in glob.glob(f"{include}/tandem/{part}/*.h")]
         self.assertGreaterEqual(len(headers), 15)
         for header in headers:
-            text = open(header, encoding="utf-8").read()
+            text = read(header)
             self.assertNotRegex(text, r"grpc::|google::protobuf|\.pb\.h|#include \"(common|client)/")
             name = os.path.relpath(header, include)
             seen = command("g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-M", "-MG", "-I", include,
@@ -184,7 +189,7 @@ class InstallTest(unittest.TestCase):
             command("cmake", "-S", source, "-B", out, "-DCMAKE_PREFIX_PATH=" + self.prefix, "-DTANDEM_CUDA=OFF",
                     "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS=-g")
             command("cmake", "--build", out, "--target", "tandem_hash_dew_point")
-            hashes.append(re.search(r"0x([0-9a-f]{16})", open(f"{out}/kernel_hashes/dew_point_hash.h").read()).group(1))
+            hashes.append(re.search(r"0x([0-9a-f]{16})", read(f"{out}/kernel_hashes/dew_point_hash.h")).group(1))
         self.assertEqual("dew_point@" + hashes[0], identity)
         self.assertNotEqual(hashes[0], hashes[1])
 

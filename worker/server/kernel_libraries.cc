@@ -160,7 +160,8 @@ absl::StatusOr<std::vector<tandem::v1::Kernel>> CheckedKernels(const std::string
     tandem::v1::Kernel copy = kernel;
     KernelInfo info;
     if (const absl::Status status = wire::Decode(&copy, &info); !status.ok()) {
-      return WithContext(status, StrCat("kernel ", kernel.name()));
+      return InvalidError(reason::kBadFile,
+                          StrCat("kernel ", kernel.name(), ": ", ToStd(status.message())));
     }
     kernels.push_back(kernel);
   }
