@@ -33,6 +33,7 @@ struct Flags {
   std::string local_data = "auto";
   uint64_t snapshot_every = 100'000;
   uint64_t keep_jobs = 10'000;
+  std::string keep_uploads = "24h";
   std::string port_file;
 };
 
@@ -58,6 +59,9 @@ void Declare(CLI::App* app, Flags* flags) {
   app->add_option("--keep-jobs", flags->keep_jobs,
                   "Ended jobs whose results are kept; the oldest go first")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app->add_option("--keep-uploads", flags->keep_uploads,
+                  "How long an upload that broke off is kept for going on")
       ->capture_default_str();
   app->add_option("--port-file", flags->port_file, "Write the port that was taken to this file");
 }
@@ -85,6 +89,8 @@ absl::StatusOr<MasterOptions> OptionsOf(const Flags& flags) {
   if (status.ok()) {
     status = ReadDuration(flags.heartbeat, "--heartbeat", &options.loop.core.heartbeat);
   }
+  if (status.ok())
+    status = ReadDuration(flags.keep_uploads, "--keep-uploads", &options.keep_uploads);
   if (status.ok() && options.loop.core.heartbeat * 2 > options.loop.core.lease_ttl) {
     status = InvalidError(
         reason::kBadArgument,

@@ -66,6 +66,7 @@
   X(DeviceFault, "DEVICE_FAULT")               \
   /* Bytes. */                                 \
   X(BlobNotFound, "BLOB_NOT_FOUND")            \
+  X(BlobInUse, "BLOB_IN_USE")                  \
   X(SegmentNotFound, "SEGMENT_NOT_FOUND")      \
   X(ChecksumMismatch, "CHECKSUM_MISMATCH")     \
   X(PathChanged, "PATH_CHANGED")               \

@@ -160,7 +160,7 @@ absl::StatusOr<std::string> BlobStore::FindOwned(std::string_view owner, const B
 absl::StatusOr<BlobInfo> BlobStore::Stat(std::string_view owner, const BlobId& id) {
   FileInfo info;
   RETURN_IF_ERROR(FindOwned(owner, id, &info).status());
-  return BlobInfo{id, info.size};
+  return BlobInfo{id, info.size, info.modified};
 }
 
 absl::StatusOr<std::string> BlobStore::PathOf(std::string_view owner, const BlobId& id) {
@@ -234,7 +234,7 @@ absl::StatusOr<BlobPage> BlobStore::List(std::string_view owner, const BlobId& f
       const absl::StatusOr<FileInfo> info = file_system_->Stat(OwnedPath(folder, id));
       if (absl::IsNotFound(info.status())) continue;  // Removed since.
       RETURN_IF_ERROR(info.status());
-      page.blobs.push_back({id, info->size});
+      page.blobs.push_back({id, info->size, info->modified});
     }
   }
   return page;

@@ -37,6 +37,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/data/file_system.h"
 #include "common/model/ids.h"
@@ -55,7 +56,21 @@ struct BlobLimits {
 struct BlobInfo {
   BlobId id;
   uint64_t size = 0;
-  friend bool operator==(const BlobInfo&, const BlobInfo&) = default;
+  // When its last bytes were written; known in lists. Two that differ in it are equal.
+  absl::Time created = absl::InfinitePast();
+  friend bool operator==(const BlobInfo& a, const BlobInfo& b) {
+    return a.id == b.id && a.size == b.size;
+  }
+};
+
+// Bytes and files on disk.
+struct BlobUsage {
+  struct Sum {
+    uint64_t bytes = 0;
+    uint64_t files = 0;
+  };
+  Sum blobs, uploads;              // Of all owners; blobs that several have count once.
+  Sum owner_blobs, owner_uploads;  // Of the one that was asked about.
 };
 
 struct BlobPage {
@@ -97,6 +112,16 @@ class BlobStore {
   // Blobs of this owner with ids >= `first`. page_size 0: the limit.
   absl::StatusOr<BlobPage> List(std::string_view owner, const BlobId& first, size_t page_size);
 
+  // Unfinished uploads of this owner: how many bytes have come, and when the last did.
+  absl::StatusOr<std::vector<BlobInfo>> ListUploads(std::string_view owner);
+  // Forgets an unfinished upload; whoever sends to it gets ABORTED.
+  absl::Status RemoveUpload(std::string_view owner, const BlobId& id);
+  // Forgets every unfinished upload that nobody sends to and whose last bytes came before `before`;
+  // returns how many.
+  absl::StatusOr<uint64_t> SweepUploads(absl::Time before);
+  // Looks at every file.
+  absl::StatusOr<BlobUsage> Usage(std::string_view owner);
+
   // Blobs and unfinished uploads.
   uint64_t OwnerBytes(std::string_view owner) const;
   uint64_t TotalBytes() const;
@@ -124,6 +149,8 @@ class BlobStore {
                                         FileInfo* info) const;
   absl::Status VerifyFile(const std::string& path, const BlobId& id);
   absl::StatusOr<UploadHandle> JoinUpload(const std::string& folder, std::optional<BlobId> id);
+  absl::Status DropUpload(const std::string& folder, const BlobId& id, uint64_t bytes);
+  absl::StatusOr<BlobUsage::Sum> SumOf(const std::string& folder, bool nested);
   void Leave(const UploadHandle& upload);
   void Forget(const Upload& upload);
   void Erase(const Upload& upload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -16,7 +16,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/data/blob_store.h"
@@ -26,6 +28,7 @@
 #include "common/data/io_pool.h"
 #include "common/data/push_regions.h"
 #include "common/data/segment_store.h"
+#include "common/model/ids.h"
 #include "tandem/v1/data.grpc.pb.h"
 
 namespace tandem {
@@ -44,11 +47,32 @@ class OutputSource {
                                   v1::ListOutputResponse* response) = 0;
 };
 
+// What the master knows of its data beyond the stores: who uses a blob, and what all of it weighs.
+// Called on the IoPool.
+class DataBooks {
+ public:
+  static constexpr size_t kJobsListed = 16;
+
+  virtual ~DataBooks() = default;
+  struct Uses {
+    std::vector<JobId> jobs;  // Newest first, at most kJobsListed.
+    uint64_t count = 0;
+    bool live = false;  // One of them has not ended.
+  };
+  virtual Uses UsesOf(std::string_view owner, const BlobId& blob) const = 0;
+  // Calls `remove` while nobody can come to use the blob. Errors: FAILED_PRECONDITION BLOB_IN_USE;
+  // those of `remove`.
+  virtual absl::Status RemoveUnused(std::string_view owner, const BlobId& blob,
+                                    absl::FunctionRef<absl::Status()> remove) = 0;
+  virtual absl::Status DiskUsage(std::string_view owner, v1::DiskUsage* to) = 0;
+};
+
 struct DataServiceOptions {
   BlobStore* blobs = nullptr;
   SegmentStore* segments = nullptr;
   OutputSource* outputs = nullptr;
-  IoPool* pool = nullptr;  // Required.
+  DataBooks* books = nullptr;  // Without it blobs are neither listed nor deleted here.
+  IoPool* pool = nullptr;      // Required.
   // Where readers on this host may be told the paths of blobs: HostId(); else "".
   std::string local_host_id;
   PushRegionsCall::Limits push_limits;
@@ -56,9 +80,11 @@ struct DataServiceOptions {
 
 using DataServiceBase = v1::Data::WithCallbackMethod_StatBlobs<
     v1::Data::WithCallbackMethod_ListOutput<v1::Data::WithCallbackMethod_LocateBlob<
-        v1::Data::WithRawCallbackMethod_PutBlob<v1::Data::WithRawCallbackMethod_ReadBlob<
-            v1::Data::WithRawCallbackMethod_ReadOutput<v1::Data::WithRawCallbackMethod_ReadRegion<
-                v1::Data::WithRawCallbackMethod_PushRegions<v1::Data::Service>>>>>>>>;
+        v1::Data::WithCallbackMethod_ListBlobs<v1::Data::WithCallbackMethod_DeleteBlob<
+            v1::Data::WithCallbackMethod_GetDiskUsage<v1::Data::WithRawCallbackMethod_PutBlob<
+                v1::Data::WithRawCallbackMethod_ReadBlob<v1::Data::WithRawCallbackMethod_ReadOutput<
+                    v1::Data::WithRawCallbackMethod_ReadRegion<
+                        v1::Data::WithRawCallbackMethod_PushRegions<v1::Data::Service>>>>>>>>>>>;
 
 class DataService final : public DataServiceBase {
  public:
@@ -70,6 +96,15 @@ class DataService final : public DataServiceBase {
   grpc::ServerUnaryReactor* LocateBlob(grpc::CallbackServerContext* context,
                                        const v1::LocateBlobRequest* request,
                                        v1::LocateBlobResponse* response) override;
+  grpc::ServerUnaryReactor* ListBlobs(grpc::CallbackServerContext* context,
+                                      const v1::ListBlobsRequest* request,
+                                      v1::ListBlobsResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteBlob(grpc::CallbackServerContext* context,
+                                       const v1::DeleteBlobRequest* request,
+                                       v1::DeleteBlobResponse* response) override;
+  grpc::ServerUnaryReactor* GetDiskUsage(grpc::CallbackServerContext* context,
+                                         const v1::GetDiskUsageRequest* request,
+                                         v1::DiskUsage* response) override;
   grpc::ServerUnaryReactor* ListOutput(grpc::CallbackServerContext* context,
                                        const v1::ListOutputRequest* request,
                                        v1::ListOutputResponse* response) override;
@@ -92,6 +127,10 @@ class DataService final : public DataServiceBase {
   template <class Request, class Open>
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Stream(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request, Open open);
+  absl::Status List(const std::string& owner, const v1::ListBlobsRequest& request,
+                    v1::ListBlobsResponse* response);
+  absl::Status Delete(const std::string& owner, const v1::DeleteBlobRequest& request,
+                      v1::DeleteBlobResponse* response);
   absl::Status StatOne(const std::string& owner, const v1::BlobRef& ref, v1::BlobStat* stat);
 
   const DataServiceOptions options_;

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace tandem {
@@ -55,6 +56,7 @@ struct FileInfo {
   // Names that the file has (hard links).
   uint64_t links = 0;
   bool directory = false;
+  absl::Time modified = absl::InfinitePast();
 };
 
 class FileSystem {

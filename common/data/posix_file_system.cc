@@ -155,7 +155,8 @@ class PosixFileSystem final : public FileSystem {
     return FileInfo{.size = static_cast<uint64_t>(info.st_size),
                     .allocated = static_cast<uint64_t>(info.st_blocks) * 512,
                     .links = static_cast<uint64_t>(info.st_nlink),
-                    .directory = S_ISDIR(info.st_mode)};
+                    .directory = S_ISDIR(info.st_mode),
+                    .modified = absl::TimeFromTimespec(info.st_mtim)};
   }
 
   absl::Status Rename(std::string_view from, std::string_view to) override {

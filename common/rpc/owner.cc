@@ -8,7 +8,9 @@
 
 #include "common/base/error.h"
 #include "common/base/reason.h"
+#include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/rpc/version.h"
 
 namespace tandem::rpc {
 namespace {
@@ -47,6 +49,7 @@ void SetOwner(grpc::ClientContext* context, std::string_view owner) {
 }
 
 absl::StatusOr<std::string> OwnerOf(const grpc::ServerContextBase& context) {
+  RETURN_IF_ERROR(CheckVersion(context));
   const auto& metadata = context.client_metadata();
   const auto [first, last] = metadata.equal_range(kOwnerKey);
   if (first == last || std::next(first) != last) {

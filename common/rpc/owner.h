@@ -27,7 +27,8 @@ absl::Status CheckOwner(std::string_view owner);
 std::string LocalOwner();
 
 void SetOwner(grpc::ClientContext* context, std::string_view owner);
-// Errors: UNAUTHENTICATED NOT_OWNER when it is missing or no owner's name.
+// Errors: UNAUTHENTICATED NOT_OWNER when it is missing or no owner's name; those of CheckVersion:
+// what a client of another major means by its call is not guessed.
 absl::StatusOr<std::string> OwnerOf(const grpc::ServerContextBase& context);
 
 }  // namespace tandem::rpc

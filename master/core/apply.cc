@@ -106,6 +106,14 @@ void Apply(State& state, const WorkerForgotten& record) {
   state.known_workers.erase(record.worker);
 }
 
+void Apply(State& state, const WorkerDrained& record) {
+  if (record.drain) {
+    state.drained.insert(record.name);
+  } else {
+    state.drained.erase(record.name);
+  }
+}
+
 void Apply(State& state, const KernelAnnounced& record) {
   const size_t index = state.KernelOf(record.kernel->identity(), record.kernel->name);
   state.kernels[index].announced = record.kernel;

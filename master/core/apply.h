@@ -21,6 +21,7 @@ void Apply(State& state, const WorkerKnown& record);
 void Apply(State& state, const WorkerForgotten& record);
 void Apply(State& state, const KernelAnnounced& record);
 void Apply(State& state, const IdsIssued& record);
+void Apply(State& state, const WorkerDrained& record);
 
 // The shortest records that make the durable state.
 void AppendSnapshot(const State& state, std::vector<Record>* records);

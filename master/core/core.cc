@@ -40,6 +40,16 @@ void RebuildFree(Job& job) {
   free({next, job.tree().leaf_count()});
 }
 
+// Some of the jobs that the worker holds leaves of.
+std::vector<JobId> HeldJobs(const Worker& worker) {
+  std::vector<JobId> jobs;
+  for (const auto& [id, at] : worker.jobs) {
+    if (at.leaves > 0) jobs.push_back(id);
+    if (jobs.size() == WorkerView::kJobsMax) break;
+  }
+  return jobs;
+}
+
 }  // namespace
 
 MasterCore::MasterCore(const Options& options) : state_(options) {}
@@ -57,6 +67,7 @@ void MasterCore::Recovered(Epoch epoch, MonoTime now) {
     auto worker = std::make_unique<Worker>();
     worker->id = id;
     worker->name = name;
+    worker->draining = state_.drained.contains(name);
     worker->phase = Expected{now + state_.options.lease_ttl};
     SetTimer(state_, *worker);
     state_.worker_names[name] = id;
@@ -115,18 +126,13 @@ std::vector<WorkerView> MasterCore::Workers() const {
                      .name = worker->name,
                      .phase = static_cast<WorkerView::Phase>(worker->phase.index()),
                      .draining = worker->draining,
+                     .jobs = HeldJobs(*worker),
+                     .merges = worker->merges,
                      .leases = static_cast<uint64_t>(worker->load.leases()),
                      .queued_seconds = worker->load.AtLeast(INT32_MIN).seconds,
                      .latency_seconds = worker->latency_seconds});
   }
   return views;
-}
-
-std::string MasterCore::Explain(JobId job_id, WorkerId worker_id) const {
-  const auto job = state_.jobs.find(job_id);
-  const auto worker = state_.workers.find(worker_id);
-  if (job == state_.jobs.end() || worker == state_.workers.end()) return "";
-  return ExplainGrant(state_.options.policy, ViewOf(state_, *job->second, *worker->second));
 }
 
 }  // namespace tandem::master

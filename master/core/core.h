@@ -43,9 +43,23 @@ struct WorkerView {
   std::string name;
   enum class Phase { kExpected, kAttached, kDetached, kLost } phase = Phase::kExpected;
   bool draining = false;
+  static constexpr size_t kJobsMax = 16;
+  std::vector<JobId> jobs;  // That it holds leaves of, at most kJobsMax.
+  uint32_t merges = 0;
   uint64_t leases = 0;
   double queued_seconds = 0;
   double latency_seconds = 0;
+};
+
+// What one unfinished job means to one worker.
+struct JobAtWorkerView {
+  JobId job;
+  uint64_t leases = 0;
+  uint64_t leaves = 0;
+  uint64_t free_leaves = 0;  // That nobody has.
+  // Can the worker run it, and if not, why?
+  enum class Fit { kFits, kNoKernel, kNoDevice, kRefused } fit = Fit::kFits;
+  std::string note;  // One line: what it would be given next and why, or why nothing.
 };
 
 class MasterCore {
@@ -73,6 +87,8 @@ class MasterCore {
   // Why this worker would be given this much of the job next, in one line; empty if either is
   // unknown.
   std::string Explain(JobId job, WorkerId worker) const;
+  // The unfinished jobs as this worker sees them, best first; at most `count`.
+  std::vector<JobAtWorkerView> JobsAt(WorkerId worker, size_t count) const;
 
   // For tests: dies unless the invariants hold. O(state).
   void CheckInvariants() const;

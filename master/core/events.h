@@ -105,10 +105,12 @@ struct WorkerAnnounced {
   std::vector<KernelInfo> kernels;
 };
 
+// Held by name: a worker that is away, or gone, is drained when it comes back.
 struct DrainWorker {
   RequestToken token = 0;
   WorkerId worker;
   bool drain = true;  // false: resume
+  std::string name;   // instead of `worker`, when that is not valid
 };
 
 struct Tick {};  // the deadline has come

@@ -42,6 +42,7 @@ Worker& MakeWorker(Turn& turn, const std::string& name) {
   auto worker = std::make_unique<Worker>();
   worker->id = id;
   worker->name = name;
+  worker->draining = turn.state.drained.contains(name);
   Worker& made = *worker;
   turn.state.workers[id] = std::move(worker);
   turn.state.worker_names[name] = id;

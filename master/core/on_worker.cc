@@ -88,22 +88,47 @@ void OnPulsed(Turn& turn, const WorkerPulsed& event) {
   turn.Touch(*worker);
 }
 
+namespace {
+
+absl::Status NoSuchWorker(const DrainWorker& event) {
+  return Error(absl::StatusCode::kNotFound, reason::kWorkerNotFound,
+               StrCat("there is no worker ", event.name.empty() ? StrCat(event.worker) : event.name,
+                      "; `tandem worker ls` shows those there are"));
+}
+
+void SetDraining(Turn& turn, Worker& worker, bool drain) {
+  State& state = turn.state;
+  if (worker.takes_work()) CountKernels(state, worker, false);
+  worker.draining = drain;
+  if (worker.takes_work()) CountKernels(state, worker, true);
+  if (worker.attached()) turn.out.drains.push_back({worker.id, drain});
+  turn.schedule_all = true;
+  turn.workers_changed = true;
+}
+
+}  // namespace
+
 void OnDrain(Turn& turn, const DrainWorker& event) {
   State& state = turn.state;
   Worker* worker = state.FindWorker(event.worker);
-  if (worker == nullptr || std::holds_alternative<Lost>(worker->phase)) {
-    return turn.Answer(event.token,
-                       Error(absl::StatusCode::kNotFound, reason::kWorkerNotFound,
-                             StrCat("there is no worker ", event.worker,
-                                    " at work; `tandem worker ls` shows those there are")));
+  if (!event.worker.valid()) {
+    const auto named = state.worker_names.find(event.name);
+    if (named != state.worker_names.end()) worker = state.FindWorker(named->second);
   }
-  if (worker->draining != event.drain) {
-    if (worker->takes_work()) CountKernels(state, *worker, false);
-    worker->draining = event.drain;
-    if (worker->takes_work()) CountKernels(state, *worker, true);
-    if (worker->attached()) turn.out.drains.push_back({worker->id, event.drain});
-    turn.schedule_all = true;
-    turn.workers_changed = true;
+  const std::string name = worker == nullptr ? event.name : worker->name;
+  const bool drained = state.drained.contains(name);
+  // One that has left is known by its drain only.
+  if (worker == nullptr && !drained) return turn.Answer(event.token, NoSuchWorker(event));
+  if (drained != event.drain) {
+    if (event.drain && state.drained.size() >= state.options.limits.drained_max) {
+      return turn.Answer(event.token,
+                         Error(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
+                               StrCat(state.drained.size(),
+                                      " workers are drained already, the "
+                                      "limit; resume those that are no more")));
+    }
+    turn.Record(WorkerDrained{name, event.drain});
+    if (worker != nullptr) SetDraining(turn, *worker, event.drain);
   }
   turn.Answer(event.token, JobId());
 }

@@ -15,6 +15,7 @@ struct Limits {
   uint64_t jobs_max = 100'000;            // Accepted and not deleted. More: RESOURCE_EXHAUSTED.
   uint64_t workers_max = 4096;            // Attached, expected or lost. More: RESOURCE_EXHAUSTED.
   uint64_t lost_workers_max = 1024;       // Remembered by name after they were lost.
+  uint64_t drained_max = 4096;            // Names that are drained. More: RESOURCE_EXHAUSTED.
   uint64_t kernels_max = 4096;            // Known by identity. More are not offered work of.
   uint64_t leases_per_worker_max = 2048;  // In flight, whatever the worker says it takes.
   uint64_t held_leases_max = 131'072;     // By one worker, those waiting in accumulators included.

@@ -95,6 +95,12 @@ struct WorkerForgotten {
   WorkerId worker;
 };
 
+// By name, so that it holds for a worker that leaves and comes back.
+struct WorkerDrained {
+  std::string name;
+  bool drain = true;  // False: resumed.
+};
+
 struct KernelAnnounced {
   std::shared_ptr<const KernelInfo> kernel;
 };
@@ -105,9 +111,9 @@ struct IdsIssued {
   WorkerId worker;
 };
 
-using Record =
-    std::variant<JobAccepted, LeavesDone, PartialsMerged, LeavesRetried, JobCancelled, JobEnded,
-                 JobDeleted, WorkerKnown, WorkerForgotten, KernelAnnounced, IdsIssued>;
+using Record = std::variant<JobAccepted, LeavesDone, PartialsMerged, LeavesRetried, JobCancelled,
+                            JobEnded, JobDeleted, WorkerKnown, WorkerForgotten, KernelAnnounced,
+                            IdsIssued, WorkerDrained>;
 
 }  // namespace tandem::master
 

@@ -151,6 +151,7 @@ void AppendSnapshot(const State& state, std::vector<Record>* records) {
     records->push_back(KernelAnnounced{state.kernels[index].announced});
   }
   for (const auto& [id, name] : state.known_workers) records->push_back(WorkerKnown{id, name});
+  for (const std::string& name : state.drained) records->push_back(WorkerDrained{name, true});
   for (const auto& [id, job] : state.jobs) SnapshotJob(*job, records);
 }
 
@@ -165,6 +166,7 @@ uint64_t HashDurable(const State& state) {
     h.Add(id.value());
     h.Add(std::string_view(name));
   }
+  for (const std::string& name : state.drained) h.Add(std::string_view(name));
   for (const auto& [id, job] : state.jobs) HashJob(*job, h);
   return h.hash();
 }

@@ -69,6 +69,7 @@ struct State {
   absl::btree_map<JobId, std::unique_ptr<Job>> jobs;
   absl::btree_map<WorkerId, std::string> known_workers;
   absl::flat_hash_map<std::string, JobId> requests;  // By owner and request id.
+  absl::btree_set<std::string> drained;              // Names of workers that take no work.
 
   // ---- not durable ----
   absl::btree_map<WorkerId, std::unique_ptr<Worker>> workers;

@@ -6,14 +6,20 @@
 
 #include "common/base/error.h"
 #include "common/base/reason.h"
+#include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/rpc/status.h"
+#include "common/rpc/version.h"
 #include "common/wire/kernel.h"
 #include "common/wire/lease_messages.h"
+#include "common/wire/usage.h"
+#include "master/server/explain_worker.h"
 #include "master/server/timestamps.h"
 
 namespace tandem::master {
 namespace {
+
+constexpr size_t kJobsExplained = 100;
 
 absl::Status BadToken() {
   return WithField(InvalidError(reason::kBadPageToken,
@@ -42,7 +48,8 @@ absl::StatusOr<WorkerId> ParseWorkerToken(const std::string& token) {
 v1::WorkerState StateOf(const WorkerView& view) {
   switch (view.phase) {
     case WorkerView::Phase::kAttached:
-      return view.draining ? v1::DRAINING : v1::ATTACHED;
+      if (!view.draining) return v1::ATTACHED;
+      return view.leases == 0 && view.merges == 0 ? v1::WORKER_DRAINED : v1::DRAINING;
     case WorkerView::Phase::kExpected:
     case WorkerView::Phase::kDetached:
     case WorkerView::Phase::kLost:
@@ -56,11 +63,24 @@ void EncodeWorker(const WorkerView& view, const WorkerProfile* profile, v1::Work
   to->set_name(view.name);
   to->set_state(StateOf(view));
   to->set_leases(view.leases);
+  to->set_drain(view.draining);
+  to->set_queued_seconds(view.queued_seconds);
+  to->set_latency_seconds(view.latency_seconds);
+  for (const JobId job : view.jobs) to->add_jobs(job.value());
   if (profile == nullptr) return;
   to->set_address(profile->address);
   to->set_version(profile->version);
   to->set_leaves_done(profile->leaves_done);
-  for (const DeviceInfo& device : profile->devices) wire::Encode(device, to->add_devices());
+  to->set_tasks_done(profile->usage.tasks());
+  to->set_busy_ns(wire::BusyNanos(profile->usage));
+  to->set_fetched_bytes(profile->usage.fetched_bytes());
+  to->set_pushed_bytes(profile->usage.pushed_output_bytes());
+  to->set_executors_lost(profile->executors_lost);
+  EncodeTime(profile->last_heard, to->mutable_last_heard());
+  for (const DeviceInfo& device : profile->devices) {
+    wire::Encode(device, to->add_devices());
+    to->set_groups(to->groups() + std::max<uint32_t>(1, device.groups));
+  }
   for (const KernelRate& rate : profile->rates) wire::Encode(rate, to->add_rates());
   EncodeTime(profile->attached, to->mutable_attached());
 }
@@ -80,10 +100,38 @@ void ListPage(const LoopView& loop, WorkerId after, size_t count,
   }
 }
 
+// By name first: a name may look like a number.
+absl::StatusOr<WorkerView> FindWorker(const LoopView& loop, const std::string& worker) {
+  if (worker.empty()) {
+    return WithField(InvalidError(reason::kBadArgument, "the worker's name is missing"), "worker");
+  }
+  const std::vector<WorkerView> workers = loop.core.Workers();
+  for (const WorkerView& view : workers) {
+    if (view.name == worker) return view;
+  }
+  std::vector<std::string_view> names;
+  for (const WorkerView& view : workers) {
+    if (StrCat(view.id) == worker) return view;
+    names.push_back(view.name);
+  }
+  const std::string_view near = Nearest(worker, names);
+  return Error(absl::StatusCode::kNotFound, reason::kWorkerNotFound,
+               StrCat("no worker is named ", Quoted(worker),
+                      near.empty() ? "" : StrCat("; did you mean ", near, "?"),
+                      "; `tandem worker ls` lists them"));
+}
+
+absl::Status ShowWorker(const LoopView& loop, const std::string& worker, v1::WorkerInfo* to) {
+  ASSIGN_OR_RETURN(const WorkerView view, FindWorker(loop, worker));
+  EncodeWorker(view, loop.hub.Profile(view.id), to);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void ClusterService::DescribeMaster(const LoopView& view, v1::MasterInfo* to) const {
   to->set_version(parts_.version);
+  to->set_api(rpc::kApi);
   to->set_cluster_id(parts_.cluster_id);
   to->set_host_id(parts_.host_id);
   to->set_epoch(view.epoch.value());
@@ -124,31 +172,119 @@ void ClusterService::DescribeMaster(const LoopView& view, v1::MasterInfo* to) co
 grpc::ServerUnaryReactor* ClusterService::GetMaster(grpc::CallbackServerContext* context,
                                                     const v1::GetMasterRequest* request,
                                                     v1::MasterInfo* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::Status status = parts_.loop->Call([this, reactor, response](const LoopView& view) {
+  if (request->api() != 0) {
+    const absl::Status skew =
+        rpc::CheckSkew({request->client_version(), request->api()}, {parts_.version, rpc::kApi});
+    if (!skew.ok()) {
+      grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+      reactor->Finish(rpc::ToGrpc(skew));
+      return reactor;
+    }
+  }
+  return OnLoop(context, [this, response](const LoopView& view) {
     DescribeMaster(view, response);
-    reactor->Finish(grpc::Status::OK);
+    return absl::OkStatus();
   });
+}
+
+grpc::ServerUnaryReactor* ClusterService::OnLoop(grpc::CallbackServerContext* context,
+                                                 LoopCall call) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::Status status = rpc::CheckVersion(*context);
+  if (status.ok()) {
+    status = parts_.loop->Call([reactor, call = std::move(call)](const LoopView& view) {
+      reactor->Finish(rpc::ToGrpc(call(view)));
+    });
+  }
   if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
   return reactor;
+}
+
+grpc::ServerUnaryReactor* ClusterService::GetWorker(grpc::CallbackServerContext* context,
+                                                    const v1::GetWorkerRequest* request,
+                                                    v1::WorkerInfo* response) {
+  return OnLoop(context, [request, response](const LoopView& view) {
+    return ShowWorker(view, request->worker(), response);
+  });
+}
+
+// A name that the core still knows as drained, though the worker has left, can be resumed; there is
+// no more to show of it then.
+grpc::ServerUnaryReactor* ClusterService::SetDrain(grpc::CallbackServerContext* context,
+                                                   const std::string& worker, bool drain,
+                                                   v1::WorkerInfo* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto show = [reactor, worker, drain, response](const LoopView& view) {
+    if (!ShowWorker(view, worker, response).ok()) {
+      response->set_name(worker);
+      response->set_state(v1::LOST);
+      response->set_drain(drain);
+    }
+    reactor->Finish(grpc::Status::OK);
+  };
+  const auto ask = [this, reactor, worker, drain, show](const LoopView& view) {
+    const absl::StatusOr<WorkerView> known = FindWorker(view, worker);
+    const absl::Status not_found = known.status();
+    if (absl::IsInvalidArgument(not_found)) return reactor->Finish(rpc::ToGrpc(not_found));
+    const absl::Status asked = parts_.loop->Drain(
+        {.token = 0, .worker = known.ok() ? known->id : WorkerId(), .drain = drain, .name = worker},
+        [this, reactor, not_found, show](const absl::StatusOr<JobId>& done) {
+          // What the look said is the better message: it names the nearest.
+          absl::Status status = absl::IsNotFound(done.status()) ? not_found : done.status();
+          if (status.ok()) status = parts_.loop->Call(show);
+          if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
+        });
+    if (!asked.ok()) reactor->Finish(rpc::ToGrpc(asked));
+  };
+  absl::Status status = rpc::CheckVersion(*context);
+  if (status.ok()) status = parts_.loop->Call(ask);
+  if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ClusterService::DrainWorker(grpc::CallbackServerContext* context,
+                                                      const v1::DrainWorkerRequest* request,
+                                                      v1::WorkerInfo* response) {
+  return SetDrain(context, request->worker(), true, response);
+}
+
+grpc::ServerUnaryReactor* ClusterService::ResumeWorker(grpc::CallbackServerContext* context,
+                                                       const v1::ResumeWorkerRequest* request,
+                                                       v1::WorkerInfo* response) {
+  return SetDrain(context, request->worker(), false, response);
+}
+
+grpc::ServerUnaryReactor* ClusterService::ExplainWorker(grpc::CallbackServerContext* context,
+                                                        const v1::ExplainWorkerRequest* request,
+                                                        v1::WorkerExplanation* response) {
+  return OnLoop(context, [request, response](const LoopView& view) -> absl::Status {
+    ASSIGN_OR_RETURN(const WorkerView worker, FindWorker(view, request->worker()));
+    EncodeWorker(worker, view.hub.Profile(worker.id), response->mutable_worker());
+    const std::vector<JobAtWorkerView> jobs = view.core.JobsAt(worker.id, kJobsExplained);
+    for (const JobAtWorkerView& job : jobs) {
+      v1::JobAtWorker* to = response->add_jobs();
+      to->set_job(job.job.value());
+      to->set_leases(job.leases);
+      to->set_leaves(job.leaves);
+      to->set_free_leaves(job.free_leaves);
+      to->set_note(job.note);
+    }
+    for (v1::Finding& finding : ExplainWorkerState(worker, jobs)) {
+      *response->add_findings() = std::move(finding);
+    }
+    return absl::OkStatus();
+  });
 }
 
 grpc::ServerUnaryReactor* ClusterService::ListWorkers(grpc::CallbackServerContext* context,
                                                       const v1::ListWorkersRequest* request,
                                                       v1::ListWorkersResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::StatusOr<size_t> count = PageSize(request->page_size());
-  const absl::StatusOr<WorkerId> after = ParseWorkerToken(request->page_token());
-  absl::Status status = count.ok() ? after.status() : count.status();
-  if (status.ok()) {
-    status = parts_.loop->Call(
-        [reactor, response, after = *after, count = *count](const LoopView& view) {
-          ListPage(view, after, count, response);
-          reactor->Finish(grpc::Status::OK);
-        });
-  }
-  if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
-  return reactor;
+  return OnLoop(context, [request, response](const LoopView& view) -> absl::Status {
+    ASSIGN_OR_RETURN(const size_t count, PageSize(request->page_size()));
+    ASSIGN_OR_RETURN(const WorkerId after, ParseWorkerToken(request->page_token()));
+    ListPage(view, after, count, response);
+    return absl::OkStatus();
+  });
 }
 
 grpc::ServerUnaryReactor* ClusterService::ListKernels(grpc::CallbackServerContext* context,

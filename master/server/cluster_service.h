@@ -4,6 +4,7 @@
 #ifndef TANDEM_MASTER_SERVER_CLUSTER_SERVICE_H_
 #define TANDEM_MASTER_SERVER_CLUSTER_SERVICE_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -41,8 +42,27 @@ class ClusterService final : public v1::Cluster::CallbackService {
   grpc::ServerUnaryReactor* ListKernels(grpc::CallbackServerContext* context,
                                         const v1::ListKernelsRequest* request,
                                         v1::ListKernelsResponse* response) override;
+  grpc::ServerUnaryReactor* GetWorker(grpc::CallbackServerContext* context,
+                                      const v1::GetWorkerRequest* request,
+                                      v1::WorkerInfo* response) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
+                                        const v1::DrainWorkerRequest* request,
+                                        v1::WorkerInfo* response) override;
+  grpc::ServerUnaryReactor* ResumeWorker(grpc::CallbackServerContext* context,
+                                         const v1::ResumeWorkerRequest* request,
+                                         v1::WorkerInfo* response) override;
+  grpc::ServerUnaryReactor* ExplainWorker(grpc::CallbackServerContext* context,
+                                          const v1::ExplainWorkerRequest* request,
+                                          v1::WorkerExplanation* response) override;
 
  private:
+  // Runs `call` on the loop's thread and finishes with what it returns.
+  using LoopCall = std::function<absl::Status(const LoopView& view)>;
+  grpc::ServerUnaryReactor* OnLoop(grpc::CallbackServerContext* context, LoopCall call);
+  grpc::ServerUnaryReactor* SetDrain(grpc::CallbackServerContext* context,
+                                     const std::string& worker, bool drain,
+                                     v1::WorkerInfo* response);
+
   void DescribeMaster(const LoopView& view, v1::MasterInfo* to) const;
 
   const ClusterServiceParts parts_;

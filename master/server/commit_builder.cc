@@ -36,8 +36,8 @@ void CommitBuilder::MarkDirty(const CommitOutputs& outputs) {
   }
 }
 
-void CommitBuilder::Add(const Record& record, absl::Time now) {
-  encoder_.Add(record, now);
+void CommitBuilder::Add(const Record& record, absl::Time now, const std::string& account) {
+  encoder_.Add(record, now, account);
   if (const auto* done = std::get_if<LeavesDone>(&record)) {
     AddDone(*done);
   } else if (const auto* merged = std::get_if<PartialsMerged>(&record)) {

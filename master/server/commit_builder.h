@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -40,7 +41,8 @@ class CommitBuilder {
   explicit CommitBuilder(const JobBoard* board) : board_(board) {}
 
   // REQUIRES: the record's job is on the board.
-  void Add(const Record& record, absl::Time now);
+  // `account`: of the job whose end the record is, serialized; or "".
+  void Add(const Record& record, absl::Time now, const std::string& account = "");
   // The reduced outputs of a job whose success is among the records become rows, as if they were
   // one piece.
   void AddResult(const JobStatus& status);

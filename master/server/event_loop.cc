@@ -44,6 +44,7 @@ EventLoop::EventLoop(LoopParts parts, LoopOptions options,
       on_failed_(std::move(on_failed)),
       core_(options_.core),
       hub_(parts_.board, parts_.cluster_id, parts_.host_id),
+      ledger_(&hub_),
       builder_(parts_.board),
       history_(options_.history_every),
       syncer_(std::make_unique<Syncer>(parts_.segments)) {}
@@ -71,6 +72,11 @@ absl::Status EventLoop::Submit(SubmitJob event, Done done) {
 }
 
 absl::Status EventLoop::Cancel(CancelJob event, Done done) {
+  if (journal_full_) return JournalFull();
+  return Ask(std::move(event), std::move(done));
+}
+
+absl::Status EventLoop::Drain(DrainWorker event, Done done) {
   if (journal_full_) return JournalFull();
   return Ask(std::move(event), std::move(done));
 }
@@ -140,6 +146,7 @@ bool EventLoop::WaitForWork(std::vector<Item>* items) {
     if (!stalled) items->swap(queue_);
   }
   now_ = std::max(now_, parts_.clock->Now());
+  wall_ = parts_.clock->WallNow();
   if (!store_error.ok()) Fail(store_error);
   return !stopping && !failed_;
 }
@@ -171,10 +178,14 @@ void EventLoop::Step(const Event& event) {
 
 void EventLoop::Handle(Item item) {
   if (auto* message = std::get_if<Message>(&item)) {
-    hub_.NoteCounters(message->said.counters);
+    hub_.NoteMessage(message->said, wall_);
+    for (const v1::JobUsage& usage : message->said.usages) {
+      ledger_.Used(message->said.worker, usage, now_);
+    }
     for (const Event& event : message->said.events) {
       if (const auto* reported = std::get_if<WorkerReported>(&event)) {
         hub_.NoteReport(reported->worker, reported->report);
+        ledger_.Reported(reported->worker, reported->report, now_);
       }
       Step(event);
     }
@@ -183,6 +194,7 @@ void EventLoop::Handle(Item item) {
     asked_[++last_token_] = std::move(asked->done);
     if (auto* submit = std::get_if<SubmitJob>(&asked->event)) submit->token = last_token_;
     if (auto* cancel = std::get_if<CancelJob>(&asked->event)) cancel->token = last_token_;
+    if (auto* drain = std::get_if<DrainWorker>(&asked->event)) drain->token = last_token_;
     Step(asked->event);
   } else if (auto* hello = std::get_if<Hello>(&item)) {
     HandleHello(std::move(*hello));
@@ -190,8 +202,12 @@ void EventLoop::Handle(Item item) {
     const WorkerHub::Gone was = hub_.Remove(gone->stream.get());
     if (was.worker.valid()) Step(WorkerDetached{was.worker, was.token});
   } else if (auto* call = std::get_if<Called>(&item)) {
-    (*call)(LoopView{core_, hub_, epoch_, committer_->Stats(), batches_, events_});
+    (*call)(View());
   }
+}
+
+LoopView EventLoop::View() const {
+  return {core_, hub_, epoch_, ledger_, now_, committer_->Stats(), batches_, events_};
 }
 
 void EventLoop::HandleHello(Hello hello) {
@@ -226,12 +242,14 @@ void EventLoop::RenewAll() {
 void EventLoop::Act() {
   ++batches_;
   NoteRecords();
+  NoteWork();
   const std::vector<WorkerHub::Gone> gone = hub_.SendNow(effects_);
   hub_.Flush();
   const absl::Time wall = parts_.clock->WallNow();
   Commit(wall);
   Waiting waiting{.seq = last_seq_,
                   .wall = wall,
+                  .at = now_,
                   .drops = std::move(effects_.drops),
                   .acks = std::move(effects_.acks),
                   .replies = std::move(effects_.replies),
@@ -267,15 +285,35 @@ void EventLoop::NoteRecords() {
   for (const Record& record : effects_.records) {
     if (const auto* accepted = std::get_if<JobAccepted>(&record)) {
       parts_.board->Accept(std::make_shared<const JobAccepted>(*accepted));
+      ledger_.Accepted(accepted->job, now_);
     } else if (const auto* announced = std::get_if<KernelAnnounced>(&record)) {
       parts_.kernels->Announce(announced->kernel);
     }
   }
 }
 
+// What the ledger is to know of this round's effects.
+void EventLoop::NoteWork() {
+  for (const ToWorker& message : effects_.to_workers) {
+    if (const auto* grant = std::get_if<Grant>(&message.what)) {
+      ledger_.Granted(grant->job, message.worker, grant->count, now_);
+    } else if (const auto* merge = std::get_if<MergeGrant>(&message.what)) {
+      ledger_.MergeGranted(merge->job);
+    } else if (const auto* welcome = std::get_if<WelcomeWorker>(&message.what)) {
+      for (const Grant& adopted : welcome->adopted) {
+        ledger_.Granted(adopted.job, message.worker, adopted.count, now_);
+      }
+    }
+  }
+  for (const JobStatus& status : effects_.statuses) ledger_.Became(status, now_);
+}
+
 void EventLoop::Commit(absl::Time wall) {
   if (effects_.records.empty()) return;
-  for (const Record& record : effects_.records) builder_.Add(record, wall);
+  for (const Record& record : effects_.records) {
+    const auto* ended = std::get_if<JobEnded>(&record);
+    builder_.Add(record, wall, ended == nullptr ? "" : ledger_.Close(ended->job, now_));
+  }
   for (const JobStatus& status : effects_.statuses) builder_.AddResult(status);
   CommitBuilder::Commit commit = builder_.Take();
   records_since_snapshot_ += effects_.records.size();
@@ -297,6 +335,7 @@ void EventLoop::Release(Waiting waiting) {
   std::vector<JobRow> rows;
   for (JobStatus& status : waiting.statuses) {
     const JobId job = status.job;
+    ledger_.CommitWaited(job, now_ - waiting.at);
     jobs_ended_ |= HasEnded(status.state);
     parts_.board->Publish(std::move(status), waiting.wall);
     if (const std::optional<JobView> view = parts_.board->Find(job)) {
@@ -306,6 +345,7 @@ void EventLoop::Release(Waiting waiting) {
   for (const JobId job : waiting.deleted) {
     parts_.board->Remove(job);
     history_.Forget(job);
+    ledger_.Forget(job);
   }
   if (!rows.empty()) committer_->Project(waiting.seq, std::move(rows));
   hub_.SendDurable(waiting.drops, waiting.acks);
@@ -349,11 +389,13 @@ void EventLoop::SaveSnapshotIfDue() {
   RecordEncoder encoder;
   for (const Record& record : records) {
     absl::Time ended = parts_.clock->WallNow();
+    const std::string* account = nullptr;
     if (const auto* end = std::get_if<JobEnded>(&record)) {
+      account = &ledger_.Ended(end->job);
       const std::optional<JobView> view = parts_.board->Find(end->job);
       if (view && view->ended != absl::InfiniteFuture()) ended = view->ended;
     }
-    encoder.Add(record, ended);
+    encoder.Add(record, ended, account == nullptr ? "" : *account);
   }
   snapshot_records_ = records.size();
   records_since_snapshot_ = 0;
@@ -378,7 +420,7 @@ void EventLoop::EndEverything() {
     if (auto* asked = std::get_if<Asked>(&item)) asked->done(ShuttingDown());
     if (auto* hello = std::get_if<Hello>(&item)) hello->stream->Close(ShuttingDown());
     if (auto* call = std::get_if<Called>(&item)) {
-      (*call)(LoopView{core_, hub_, epoch_, committer_->Stats(), batches_, events_});
+      (*call)(View());
     }
   }
   for (const auto& [token, done] : asked_) done(ShuttingDown());

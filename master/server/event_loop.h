@@ -43,6 +43,7 @@
 #include "master/server/commit_builder.h"
 #include "master/server/history.h"
 #include "master/server/job_board.h"
+#include "master/server/job_ledger.h"
 #include "master/server/kernel_book.h"
 #include "master/server/worker_hub.h"
 #include "master/server/worker_stream.h"
@@ -75,6 +76,8 @@ struct LoopView {
   const MasterCore& core;
   const WorkerHub& hub;
   Epoch epoch;
+  const JobLedger& ledger;
+  MonoTime now;
   CommitterStats committer;
   uint64_t batches = 0;  // Steps taken together.
   uint64_t events = 0;
@@ -99,6 +102,8 @@ class EventLoop final : public WorkerInbox {
   // RESOURCE_EXHAUSTED (OVERLOADED, JOURNAL_FULL): `done` is not called.
   absl::Status Submit(SubmitJob event, Done done);
   absl::Status Cancel(CancelJob event, Done done);
+  // Also: the worker is named, not numbered. `done` gets no job's id.
+  absl::Status Drain(DrainWorker event, Done done);
   absl::Status Call(std::function<void(const LoopView&)> call);
 
   Epoch epoch() const { return epoch_; }
@@ -130,6 +135,7 @@ class EventLoop final : public WorkerInbox {
   struct Waiting {
     uint64_t seq = 0;
     absl::Time wall;  // As in the records of the same round.
+    MonoTime at;
     std::vector<DropJob> drops;
     std::vector<AckReport> acks;
     std::vector<Reply> replies;
@@ -153,6 +159,8 @@ class EventLoop final : public WorkerInbox {
   void RenewAll();
   void Act();
   void NoteRecords();
+  void NoteWork();
+  LoopView View() const;
   void Commit(absl::Time wall);
   void Release(Waiting waiting);
   void ReleaseDurable();
@@ -177,10 +185,12 @@ class EventLoop final : public WorkerInbox {
   // Of the loop's thread (before Start: of Recover's).
   MasterCore core_;
   WorkerHub hub_;
+  JobLedger ledger_;
   CommitBuilder builder_;
   History history_;
   Epoch epoch_;
   MonoTime now_;
+  absl::Time wall_;
   MonoTime next_pulse_;
   Effects effects_;
   std::deque<Waiting> waiting_;

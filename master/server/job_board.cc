@@ -12,6 +12,7 @@
 namespace tandem::master {
 
 void JobBoard::Accept(std::shared_ptr<const JobAccepted> accepted) {
+  uses_.Add(accepted->job, accepted->bound->spec);
   absl::MutexLock lock(&mu_);
   const JobId job = accepted->job;
   jobs_[job].accepted = std::move(accepted);
@@ -20,6 +21,7 @@ void JobBoard::Accept(std::shared_ptr<const JobAccepted> accepted) {
 void JobBoard::Publish(JobStatus status, absl::Time ended) {
   std::vector<std::shared_ptr<JobWatcher>> watchers;
   JobView view;
+  if (HasEnded(status.state)) uses_.Ended(status.job);
   {
     absl::MutexLock lock(&mu_);
     const auto it = jobs_.find(status.job);
@@ -45,6 +47,7 @@ void JobBoard::Publish(JobStatus status, absl::Time ended) {
 }
 
 void JobBoard::Remove(JobId job) {
+  uses_.Remove(job);
   absl::MutexLock lock(&mu_);
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return;

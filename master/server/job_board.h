@@ -20,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/model/ids.h"
+#include "master/server/blob_uses.h"
 #include "master/server/job_view.h"
 #include "master/store/store.h"
 
@@ -56,6 +57,8 @@ class JobBoard {
   // Visible jobs that have ended, oldest first, at most `count`; and how many there are in all.
   std::vector<JobView> Ended(size_t count, size_t* total) const;
   size_t running() const;
+  // Which jobs name which blobs.
+  BlobUses* uses() { return &uses_; }
 
  private:
   struct Entry {
@@ -64,6 +67,7 @@ class JobBoard {
     std::vector<std::shared_ptr<JobWatcher>> watchers;
   };
 
+  BlobUses uses_;
   mutable absl::Mutex mu_;
   std::map<JobId, Entry> jobs_ ABSL_GUARDED_BY(mu_);
   size_t ended_ ABSL_GUARDED_BY(mu_) = 0;

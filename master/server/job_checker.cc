@@ -47,10 +47,7 @@ class BlobChecker {
   const std::string& owner_;
 };
 
-}  // namespace
-
-absl::Status JobChecker::CheckBlobs(const JobSpec& spec) const {
-  const BlobChecker checker(blobs_, spec.owner);
+absl::Status CheckOperands(const BlobChecker& checker, const JobSpec& spec) {
   for (const auto& [name, operand] : spec.operands) {
     const std::string field = StrCat("operands.", name, ".locator");
     if (const auto* locator = std::get_if<Locator>(&operand.source)) {
@@ -69,11 +66,10 @@ absl::Status JobChecker::CheckBlobs(const JobSpec& spec) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const BoundJob>> JobChecker::Check(const std::string& owner,
-                                                                  v1::JobSpec* from) const {
-  ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> bound, Bind(owner, from));
-  RETURN_IF_ERROR(WithField(CheckBlobs(bound->spec), "spec"));
-  return bound;
+}  // namespace
+
+absl::Status JobChecker::CheckBlobs(const JobSpec& spec) const {
+  return WithField(CheckOperands(BlobChecker(blobs_, spec.owner), spec), "spec");
 }
 
 absl::StatusOr<std::shared_ptr<const BoundJob>> JobChecker::Bind(const std::string& owner,

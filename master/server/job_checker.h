@@ -1,6 +1,7 @@
 // JobChecker: everything that can be found wrong with a request before the core sees it.
 //
-//   ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> job, checker.Check(owner, &spec_proto));
+//   ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> job, checker.Bind(owner, &spec_proto));
+//   RETURN_IF_ERROR(checker.CheckBlobs(job->spec));
 //
 // Strict decoding, the kernel, ValidateAndBind, sizes on the wire, and whether the owner has every
 // blob that the job names.
@@ -29,16 +30,14 @@ class JobChecker {
   JobChecker(const KernelBook* kernels, BlobStore* blobs, Capabilities capabilities)
       : kernels_(kernels), blobs_(blobs), capabilities_(capabilities) {}
 
-  // Takes the proto apart. Errors: those of SubmitJob, with the field's path.
-  absl::StatusOr<std::shared_ptr<const BoundJob>> Check(const std::string& owner,
-                                                        v1::JobSpec* spec) const;
-  // The same without looking for blobs: for a plan, before anything is uploaded.
+  // Has the owner every blob that the job names? The caller pins them before it asks.
+  absl::Status CheckBlobs(const JobSpec& spec) const;
+  // Everything else; all there is for a plan, before anything is uploaded. Takes the proto apart.
+  // Errors: those of SubmitJob, with the field's path.
   absl::StatusOr<std::shared_ptr<const BoundJob>> Bind(const std::string& owner,
                                                        v1::JobSpec* spec) const;
 
  private:
-  absl::Status CheckBlobs(const JobSpec& spec) const;
-
   const KernelBook* const kernels_;
   BlobStore* const blobs_;
   const Capabilities capabilities_;

@@ -140,6 +140,8 @@ bool Matches(const JobView& view, const JobFilter& filter) {
           filter.states.end()) {
     return false;
   }
+  if (!filter.TakesKernel(spec.kernel)) return false;
+  if (view.accepted->submitted < filter.submitted_since) return false;
   if (spec.name.compare(0, filter.name_prefix.size(), filter.name_prefix) != 0) return false;
   return std::ranges::all_of(filter.labels, [&spec](const auto& label) {
     const auto it = spec.labels.find(label.first);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/base/error.h"
@@ -16,7 +17,9 @@
 #include "common/wire/lease_messages.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "master/server/explain_job.h"
 #include "master/server/job_view.h"
+#include "master/server/timestamps.h"
 
 namespace tandem::master {
 namespace {
@@ -49,7 +52,17 @@ absl::StatusOr<uint32_t> PageSize(uint32_t asked) {
 
 absl::StatusOr<JobFilter> FilterOf(const std::string& owner, const v1::ListJobsRequest& request) {
   JobFilter filter;
-  if (!request.all_owners()) filter.owner = owner;
+  if (!request.owner().empty()) {
+    RETURN_IF_ERROR(WithField(rpc::CheckOwner(request.owner()), "owner"));
+    filter.owner = request.owner();
+  } else if (!request.all_owners()) {
+    filter.owner = owner;
+  }
+  RETURN_IF_ERROR(wire::CheckText(request.kernel(), wire::WireLimits::kNameBytes, "kernel"));
+  filter.kernel = request.kernel();
+  if (request.has_submitted_since()) {
+    filter.submitted_since = DecodeTime(request.submitted_since());
+  }
   for (const int state : request.states()) {
     if (state <= v1::JOB_STATE_UNSPECIFIED || state > v1::CANCELLED) {
       return WithField(InvalidError(reason::kBadArgument, StrCat("state ", state, " is unknown")),
@@ -60,6 +73,31 @@ absl::StatusOr<JobFilter> FilterOf(const std::string& owner, const v1::ListJobsR
   filter.name_prefix = request.name_prefix();
   filter.labels = {request.labels().begin(), request.labels().end()};
   return filter;
+}
+
+void Explain(std::optional<v1::JobAccount> account, v1::JobExplanation* to) {
+  const v1::Job& job = to->job();
+  if (!account) {
+    v1::Finding* finding = to->add_findings();
+    finding->set_token("FORGOTTEN");
+    finding->set_what(
+        "the account of this job is no longer kept; its times are in `tandem job show`");
+    finding->set_advice("the master keeps as many ended jobs as --keep-jobs says");
+    return;
+  }
+  JobFacts facts{.state = job.state(),
+                 .wait_reason = job.wait_reason(),
+                 .reason = job.reason(),
+                 .kernel = job.spec().kernel(),
+                 .task_count = job.task_count(),
+                 .leaf_count = job.leaf_count(),
+                 .grain = job.spec().grain(),
+                 .max_lease_leaves = job.spec().max_lease_leaves(),
+                 .retried_tasks = job.retried_tasks(),
+                 .tasks_failed = job.tasks_failed(),
+                 .account = *std::move(account)};
+  for (v1::Finding& finding : ExplainJob(facts)) *to->add_findings() = std::move(finding);
+  *to->mutable_account() = std::move(facts.account);
 }
 
 }  // namespace
@@ -102,13 +140,17 @@ absl::Status JobsService::QueueSubmit(const std::string& owner, const v1::Submit
   texts.request_id = request.request_id();
   RETURN_IF_ERROR(CheckJobTexts(texts, JobLimits()));
   v1::JobSpec spec = request.spec();
-  ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> bound, parts_.checker->Check(owner, &spec));
-  return parts_.loop->Submit({.token = 0,
-                              .bound = std::move(bound),
-                              .request_id = request.request_id(),
-                              .request_hash = HashOf(request),
-                              .submitted = parts_.clock->WallNow()},
-                             std::move(done));
+  ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> bound, parts_.checker->Bind(owner, &spec));
+  // From the look at the blobs until the job itself is seen to use them, nobody removes one.
+  const std::shared_ptr<void> pins = parts_.board->uses()->Pin(bound->spec);
+  RETURN_IF_ERROR(parts_.checker->CheckBlobs(bound->spec));
+  return parts_.loop->Submit(
+      {.token = 0,
+       .bound = std::move(bound),
+       .request_id = request.request_id(),
+       .request_hash = HashOf(request),
+       .submitted = parts_.clock->WallNow()},
+      [done = std::move(done), pins](absl::StatusOr<JobId> job) { done(std::move(job)); });
 }
 
 grpc::ServerUnaryReactor* JobsService::SubmitJob(grpc::CallbackServerContext* context,
@@ -232,6 +274,31 @@ grpc::ServerUnaryReactor* JobsService::ListFailures(grpc::CallbackServerContext*
     response->set_next_page_token(page->next_page_token);
     return absl::OkStatus();
   });
+}
+
+grpc::ServerUnaryReactor* JobsService::ExplainJob(grpc::CallbackServerContext* context,
+                                                  const v1::ExplainJobRequest* request,
+                                                  v1::JobExplanation* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<std::string> owner = rpc::OwnerOf(*context);
+  if (!owner.ok()) {
+    reactor->Finish(rpc::ToGrpc(owner.status()));
+    return reactor;
+  }
+  // The job from the board or the store, its account from the loop.
+  parts_.pool->Run([this, reactor, request, response, owner = *std::move(owner)] {
+    const absl::StatusOr<JobView> view = parts_.finder->Find(JobId(request->id()), owner);
+    absl::Status status = view.status();
+    if (status.ok()) {
+      EncodeJob(*view, JobDetail::kBrief, response->mutable_job());
+      status = parts_.loop->Call([reactor, response, job = view->status.job](const LoopView& loop) {
+        Explain(loop.ledger.Find(job, loop.now), response);
+        reactor->Finish(grpc::Status::OK);
+      });
+    }
+    if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
+  });
+  return reactor;
 }
 
 }  // namespace tandem::master

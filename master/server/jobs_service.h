@@ -62,6 +62,9 @@ class JobsService final : public v1::Jobs::CallbackService {
   grpc::ServerUnaryReactor* ListFailures(grpc::CallbackServerContext* context,
                                          const v1::ListFailuresRequest* request,
                                          v1::ListFailuresResponse* response) override;
+  grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext* context,
+                                       const v1::ExplainJobRequest* request,
+                                       v1::JobExplanation* response) override;
 
  private:
   using Answer = std::function<absl::Status(const std::string& owner)>;

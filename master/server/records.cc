@@ -70,6 +70,7 @@ absl::Status DecodeAccepted(journal::v1::JobAccepted* from, JobAccepted* to) {
 struct Encoder {
   journal::v1::Record* to;
   absl::Time now;
+  const std::string& account;
 
   void operator()(const JobAccepted& from) const {
     EncodeAccepted(from, to->mutable_job_accepted());
@@ -120,6 +121,7 @@ struct Encoder {
     ended->set_state(EncodeState(static_cast<JobState>(from.state)));
     ended->set_reason(from.reason);
     EncodeTime(now, ended->mutable_ended());
+    if (!account.empty()) ended->mutable_account()->ParseFromString(account);
   }
   void operator()(const JobDeleted& from) const {
     to->mutable_job_deleted()->set_job(from.job.value());
@@ -137,6 +139,10 @@ struct Encoder {
   void operator()(const IdsIssued& from) const {
     to->mutable_ids_issued()->set_job(from.job.value());
     to->mutable_ids_issued()->set_worker(from.worker.value());
+  }
+  void operator()(const WorkerDrained& from) const {
+    to->mutable_worker_drained()->set_name(from.name);
+    to->mutable_worker_drained()->set_drain(from.drain);
   }
 };
 
@@ -192,6 +198,7 @@ absl::Status DecodeEnded(journal::v1::JobEnded* from, DecodedRecord* to) {
   }
   ended.reason = std::move(*from->mutable_reason());
   to->ended = DecodeTime(from->ended());
+  if (from->has_account()) to->account = from->account().SerializeAsString();
   to->record = std::move(ended);
   return absl::OkStatus();
 }
@@ -235,7 +242,10 @@ absl::Status DecodeRecord(journal::v1::Record* from, DecodedRecord* to) {
       to->record =
           IdsIssued{JobId(from->ids_issued().job()), WorkerId(from->ids_issued().worker())};
       return absl::OkStatus();
-    case Kind::kWorkerDrained:  // Nothing writes it.
+    case Kind::kWorkerDrained:
+      to->record = WorkerDrained{std::move(*from->mutable_worker_drained()->mutable_name()),
+                                 from->worker_drained().drain()};
+      return absl::OkStatus();
     case Kind::KIND_NOT_SET:
       break;
   }
@@ -268,11 +278,11 @@ bool RecordEncoder::Coalesce(const LeavesDone& record) {
   return true;
 }
 
-void RecordEncoder::Add(const Record& record, absl::Time now) {
+void RecordEncoder::Add(const Record& record, absl::Time now, const std::string& account) {
   if (const auto* done = std::get_if<LeavesDone>(&record); done != nullptr && Coalesce(*done)) {
     return;
   }
-  std::visit(Encoder{records_.add_records(), now}, record);
+  std::visit(Encoder{records_.add_records(), now, account}, record);
 }
 
 std::string RecordEncoder::Take() {

@@ -29,12 +29,13 @@
 namespace tandem::master {
 
 inline constexpr uint32_t kJournalFormatMajor = 1;
-inline constexpr uint32_t kJournalFormatMinor = 0;
+inline constexpr uint32_t kJournalFormatMinor = 1;
 
 class RecordEncoder {
  public:
   // `now`: wall time, for the ends of jobs.
-  void Add(const Record& record, absl::Time now);
+  // `account`: a serialized JobAccount, for the end of a job; or "".
+  void Add(const Record& record, absl::Time now, const std::string& account = "");
   bool empty() const { return records_.records().empty(); }
   // The payload; the encoder is empty again.
   std::string Take();
@@ -48,7 +49,8 @@ class RecordEncoder {
 
 struct DecodedRecord {
   Record record;
-  std::optional<absl::Time> ended;  // Of a JobEnded.
+  std::optional<absl::Time> ended;  // Of a JobEnded …
+  std::string account;              // … and its account, serialized; or "".
 };
 // Calls `visit` for each record in order.
 absl::Status DecodeRecords(std::string_view payload,

@@ -1,5 +1,7 @@
 // EventLoop::Recover: from the store to a core that goes on where the last master ended.
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,12 @@
 #include "master/server/timestamps.h"
 
 namespace tandem::master {
+namespace {
+
+// The least age of a job from before the restart: whatever the wall clock says.
+constexpr absl::Duration kRestarted = absl::Nanoseconds(1);
+
+}  // namespace
 
 absl::Status EventLoop::Replay(std::string_view payload, std::map<JobId, absl::Time>* ended) {
   return DecodeRecords(payload, [this, ended](DecodedRecord decoded) {
@@ -23,8 +31,10 @@ absl::Status EventLoop::Replay(std::string_view payload, std::map<JobId, absl::T
       parts_.kernels->Announce(announced->kernel);
     } else if (const auto* end = std::get_if<JobEnded>(&decoded.record)) {
       (*ended)[end->job] = decoded.ended.value_or(absl::InfinitePast());
+      if (!decoded.account.empty()) ledger_.Restore(end->job, std::move(decoded.account));
     } else if (const auto* deleted = std::get_if<JobDeleted>(&decoded.record)) {
       parts_.board->Remove(deleted->job);
+      ledger_.Forget(deleted->job);
       ended->erase(deleted->job);
     }
     core_.Replay(decoded.record);
@@ -74,7 +84,13 @@ void EventLoop::PublishRecovered(const std::map<JobId, absl::Time>& ended) {
     std::optional<JobStatus> status = core_.Status(job);
     if (!status) continue;
     const auto end = ended.find(job);
-    unfinished += HasEnded(status->state) ? 0 : 1;
+    if (!HasEnded(status->state)) {
+      ++unfinished;
+      const std::shared_ptr<const JobAccepted> accepted = parts_.board->FindAccepted(job);
+      ledger_.Accepted(job, now_,
+                       std::max(parts_.clock->WallNow() - accepted->submitted, kRestarted));
+      ledger_.Became(*status, now_);
+    }
     parts_.board->Publish(*std::move(status),
                           end == ended.end() ? absl::InfiniteFuture() : end->second);
     const std::optional<JobView> view = parts_.board->Find(job);

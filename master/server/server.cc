@@ -14,7 +14,9 @@
 #include "master/server/job_finder.h"
 #include "master/server/jobs_service.h"
 #include "master/server/kernel_book.h"
+#include "master/server/master_books.h"
 #include "master/server/output_reader.h"
+#include "master/server/upload_sweeper.h"
 #include "master/store/sqlite_store.h"
 
 namespace tandem::master {
@@ -29,6 +31,8 @@ struct Master::Parts {
   std::unique_ptr<JobChecker> checker;
   std::unique_ptr<JobFinder> finder;
   std::unique_ptr<OutputReader> outputs;
+  std::unique_ptr<MasterBooks> books;
+  std::unique_ptr<UploadSweeper> sweeper;
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<IoPool> pool;
   std::unique_ptr<JobsService> jobs;
@@ -79,6 +83,7 @@ void Master::Parts::MakeServices(const MasterOptions& options, const std::string
   data_options.blobs = blobs.get();
   data_options.segments = segments.get();
   data_options.outputs = outputs.get();
+  data_options.books = books.get();
   data_options.pool = pool.get();
   if (options.offer_local_data) data_options.local_host_id = host_id;
   data = std::make_unique<DataService>(std::move(data_options));
@@ -108,6 +113,10 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Start(
   parts->finder = std::make_unique<JobFinder>(&parts->board, parts->store.get());
   parts->outputs = std::make_unique<OutputReader>(parts->finder.get(), &parts->board,
                                                   parts->store.get(), parts->segments.get());
+  parts->books = std::make_unique<MasterBooks>(options.directory, parts->blobs.get(),
+                                               parts->segments.get(), parts->board.uses());
+  parts->sweeper =
+      std::make_unique<UploadSweeper>(parts->blobs.get(), options.keep_uploads, options.clock);
   RETURN_IF_ERROR(parts->loop->Recover());
   parts->MakeServices(options, host_id);
   parts->loop->Start();

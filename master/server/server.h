@@ -34,7 +34,8 @@ struct MasterOptions {
   WatchLimits watch;
   BlobLimits blobs;
   SegmentLimits segments;
-  bool offer_local_data = true;  // Readers on this host may map blobs.
+  absl::Duration keep_uploads = absl::Hours(24);  // Unfinished ones, after their last byte.
+  bool offer_local_data = true;                   // Readers on this host may map blobs.
   int io_threads = 4;
   Capabilities capabilities;
   const Clock* clock = Clock::Real();

@@ -7,9 +7,11 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/reason.h"
+#include "common/base/strings.h"
 #include "common/wire/job_spec.h"
 #include "common/wire/kernel.h"
 #include "common/wire/lease_messages.h"
+#include "common/wire/usage.h"
 
 namespace tandem::master {
 
@@ -22,8 +24,11 @@ void WorkerHub::Greet(RequestToken token, std::shared_ptr<WorkerStream> stream,
                      .address = std::move(hello.data_address),
                      .devices = std::move(hello.devices),
                      .rates = {},
+                     .attached = now,
+                     .last_heard = now,
                      .leaves_done = 0,
-                     .attached = now};
+                     .usage = {},
+                     .executors_lost = 0};
 }
 
 void WorkerHub::Reject(RequestToken token, const absl::Status& status) {
@@ -71,8 +76,12 @@ bool WorkerHub::Welcome(const WelcomeWorker& welcome, const std::vector<Describe
   PruneProfiles();
   WorkerProfile& profile = profiles_[welcome.worker];
   const uint64_t leaves_done = profile.leaves_done;
+  const uint64_t executors_lost = profile.executors_lost;
+  v1::Usage usage = std::move(profile.usage);
   profile = std::move(it->second.profile);
   profile.leaves_done = leaves_done;
+  profile.executors_lost = executors_lost;
+  profile.usage = std::move(usage);
   peer = {.token = welcome.stream,
           .stream = std::move(it->second.stream),
           .draft = {},
@@ -191,6 +200,33 @@ void WorkerHub::NoteReport(WorkerId worker, const Report& report) {
       *known = rate;
     }
   }
+}
+
+void WorkerHub::NoteMessage(const FromWorker& message, absl::Time now) {
+  NoteCounters(message.counters);
+  const auto it = profiles_.find(message.worker);
+  if (it == profiles_.end()) return;
+  it->second.last_heard = now;
+  for (const v1::JobUsage& usage : message.usages) {
+    wire::AddUsage(usage.usage(), &it->second.usage);
+  }
+  const auto lost = message.counters.find("executors_lost");
+  if (lost != message.counters.end()) it->second.executors_lost += lost->second;
+}
+
+WorkerLook WorkerHub::LookAt(WorkerId worker, v1::DeviceKind device) const {
+  const WorkerProfile* profile = Profile(worker);
+  WorkerLook look{.name = StrCat("#", worker), .groups = 1, .device = device};
+  if (profile == nullptr) return look;
+  look.name = profile->name;
+  for (const DeviceInfo& info : profile->devices) {
+    const auto kind = static_cast<v1::DeviceKind>(info.kind);
+    if (device != v1::DEVICE_KIND_UNSPECIFIED && kind != device) continue;
+    look.device = kind;
+    look.groups = std::max<uint32_t>(1, info.groups);
+    break;
+  }
+  return look;
 }
 
 void WorkerHub::NoteCounters(const std::map<std::string, uint64_t>& grown) {

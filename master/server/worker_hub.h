@@ -23,6 +23,7 @@
 #include "common/wire/session.h"
 #include "master/core/events.h"
 #include "master/server/job_board.h"
+#include "master/server/job_ledger.h"
 #include "master/server/worker_stream.h"
 #include "tandem/worker/v1/worker.pb.h"
 
@@ -35,11 +36,15 @@ struct WorkerProfile {
   std::string address;
   std::vector<DeviceInfo> devices;
   std::vector<KernelRate> rates;  // The last of each kernel and device.
-  uint64_t leaves_done = 0;       // Since it attached first.
   absl::Time attached;
+  absl::Time last_heard;
+  // What it did since this master started.
+  uint64_t leaves_done = 0;
+  v1::Usage usage;
+  uint64_t executors_lost = 0;
 };
 
-class WorkerHub {
+class WorkerHub final : public WorkerLooks {
  public:
   // Workers that are no longer attached and still remembered.
   static constexpr size_t kProfilesMax = 8192;
@@ -71,10 +76,12 @@ class WorkerHub {
 
   // For lists.
   void NoteReport(WorkerId worker, const Report& report);
-  void NoteCounters(const std::map<std::string, uint64_t>& grown);
+  // A message came, and what it says of work done.
+  void NoteMessage(const FromWorker& message, absl::Time now);
   // Of all workers since this master started, by name.
   const std::map<std::string, uint64_t>& counters() const { return counters_; }
   const WorkerProfile* Profile(WorkerId worker) const;
+  WorkerLook LookAt(WorkerId worker, v1::DeviceKind device) const override;
   std::vector<WorkerId> Attached() const;
 
  private:
@@ -93,6 +100,7 @@ class WorkerHub {
   // False: the stream is over.
   bool Welcome(const WelcomeWorker& welcome, const std::vector<DescribeJob>& describes);
   void PruneProfiles();
+  void NoteCounters(const std::map<std::string, uint64_t>& grown);
   worker::v1::MasterMessage* Draft(WorkerId worker);
   void Describe(JobId job, worker::v1::JobDescription* to) const;
   void AddTo(worker::v1::MasterMessage* draft, const ToWorker& message) const;

@@ -102,6 +102,10 @@ absl::Status WorkerStream::TakeMessage(FromWorker* message) {
   if (incoming_.counters().size() > kCountersMax) {
     return wire::Malformed("counters", StrCat("are more than ", kCountersMax));
   }
+  message->worker = worker;
+  for (v1::JobUsage& usage : *incoming_.mutable_usages()) {
+    message->usages.push_back(std::move(usage));
+  }
   for (const auto& [name, grown] : incoming_.counters()) {
     RETURN_IF_ERROR(wire::CheckText(name, wire::WireLimits::kNameBytes, "counters"));
     message->counters[name] += grown;

@@ -37,8 +37,10 @@ class WorkerStream;
 
 // What one message says.
 struct FromWorker {
+  WorkerId worker;
   std::vector<Event> events;
   std::map<std::string, uint64_t> counters;  // Grown by.
+  std::vector<v1::JobUsage> usages;          // The same; before the events.
 };
 
 // Where a stream's messages go: the event loop.

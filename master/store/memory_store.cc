@@ -223,6 +223,7 @@ absl::StatusOr<JobPage> MemoryStore::ListJobs(const JobFilter& filter, uint32_t 
            (filter.states.empty() ||
             std::count(filter.states.begin(), filter.states.end(), row.state) > 0) &&
            row.name.substr(0, filter.name_prefix.size()) == filter.name_prefix &&
+           filter.TakesKernel(row.kernel) && row.submitted >= filter.submitted_since &&
            std::all_of(filter.labels.begin(), filter.labels.end(), [&row](const auto& label) {
              const auto it = row.labels.find(label.first);
              return it != row.labels.end() && it->second == label.second;

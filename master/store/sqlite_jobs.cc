@@ -45,6 +45,10 @@ std::string QueryFor(const JobFilter& filter) {
   if (!filter.name_prefix.empty()) {
     sql += " AND CAST(substr(CAST(name AS BLOB), 1, ?) AS BLOB) = CAST(? AS BLOB)";
   }
+  if (!filter.kernel.empty()) {
+    sql += " AND (kernel = ? OR substr(kernel, 1, length(?) + 1) = ? || '@')";
+  }
+  if (filter.submitted_since != absl::InfinitePast()) sql += " AND submitted >= ?";
   for (size_t i = 0; i < filter.labels.size(); ++i) {
     sql += " AND id IN (SELECT job FROM job_labels WHERE key = ? AND value = ?)";
   }
@@ -59,6 +63,12 @@ void BindFilter(const JobFilter& filter, JobId older_than, uint64_t rows, Sqlite
   if (!filter.name_prefix.empty()) {
     s->Bind(at++, filter.name_prefix.size());
     s->BindText(at++, filter.name_prefix);
+  }
+  if (!filter.kernel.empty()) {
+    for (int i = 0; i < 3; ++i) s->BindText(at++, filter.kernel);
+  }
+  if (filter.submitted_since != absl::InfinitePast()) {
+    s->Bind(at++, ToStoredTime(filter.submitted_since));
   }
   for (const auto& [key, value] : filter.labels) {
     s->BindText(at++, key);

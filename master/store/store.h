@@ -35,6 +35,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/model/ids.h"
 #include "common/model/outputs.h"
@@ -64,6 +65,13 @@ struct JobFilter {
   std::vector<uint32_t> states;  // Empty: any.
   std::string name_prefix;
   std::map<std::string, std::string> labels;  // All of them.
+  std::string kernel;                         // Its name, whatever its content; empty: any.
+  absl::Time submitted_since = absl::InfinitePast();
+
+  // Is `reference` ("noop", "noop@0123…") of the kernel that is asked for?
+  bool TakesKernel(std::string_view reference) const {
+    return kernel.empty() || reference.substr(0, reference.find('@')) == kernel;
+  }
 };
 
 struct JobPage {

@@ -63,6 +63,7 @@ class Auditor {
   void On(const master::WorkerForgotten&) {}
   void On(const master::KernelAnnounced&) {}
   void On(const master::IdsIssued&) {}
+  void On(const master::WorkerDrained&) {}
   std::string BytesOf(const OutputsHandle& outputs) const;
   void CheckMapBytes(const JobAudit& job, const master::LeavesDone& r);
   void CheckResult(JobId id, const JobAudit& job);

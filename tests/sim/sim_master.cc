@@ -346,9 +346,7 @@ void SimMaster::Cancel(JobId job, std::string owner, Answered answered) {
 
 void SimMaster::Drain(const std::string& worker, bool drain) {
   if (!up_) return;
-  for (const master::WorkerView& view : core_->Workers()) {
-    if (view.name == worker) Post(master::DrainWorker{next_token_++, view.id, drain});
-  }
+  Post(master::DrainWorker{next_token_++, WorkerId(), drain, worker});
 }
 
 std::string SimMaster::Summary() const {

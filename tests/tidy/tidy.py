@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import borders  # noqa: E402
 import cores  # noqa: E402
 import headers  # noqa: E402
+import protocol  # noqa: E402
 import protos  # noqa: E402
 import source  # noqa: E402
 import text  # noqa: E402
@@ -27,6 +28,7 @@ def check(files):
             yield from rules.check_file(file)
     yield from cores.check_tree(files)
     yield from text.check_licence(files)
+    yield from protocol.check_tree(files)
 
 
 def main():

@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import borders  # noqa: E402
 import cores  # noqa: E402
 import headers  # noqa: E402
+import protocol  # noqa: E402
 import protos  # noqa: E402
 import source  # noqa: E402
 import text  # noqa: E402
@@ -242,6 +243,21 @@ class Command(unittest.TestCase):
             done = subprocess.run(run, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn("master/core/a.cc:1: [core]", done.stdout)
+
+
+class Protocol(unittest.TestCase):
+    def missing(self, page, path, content):
+        files = [source.File("docs/protocol.md", page), source.File(path, content)]
+        return [f.message for f in protocol.check_tree(files)]
+
+    def test_each_rpc_reason_and_finding_stands_on_the_page(self):
+        for path, content, token in (
+                ("proto/tandem/v1/jobs.proto", "  rpc GetJob(A) returns (B);\n", "GetJob"),
+                ("common/base/reason.h", '  X(JobFailed, "JOB_FAILED") \\\n', "JOB_FAILED"),
+                ("master/server/explain_job.cc", '  Add("IDLE", 1, "x", "");\n', "IDLE")):
+            self.assertTrue(self.missing("nothing", path, content), path)
+            self.assertEqual(self.missing(f"| `{token}` | x |", path, content), [], path)
+            self.assertTrue(self.missing(f"`{token}X`", path, content), path)
 
 
 if __name__ == "__main__":

@@ -241,6 +241,7 @@ struct PushRegion {
   ExecutorId executor = 0;
   uint64_t offset = 0;
   uint64_t length = 0;
+  JobId job;  // for the books
 };
 
 struct Effects {

@@ -107,10 +107,12 @@ void Outbox::Forget(ExecutorId executor, Effects* effects) {
 
 void Outbox::StartPush(ItemId id, size_t index, Effects* effects) {
   if (away_) return;
-  Staged& staged = items_[id].staged[index];
+  Entry& entry = items_[id];
+  Staged& staged = entry.staged[index];
   staged.push = ++last_push_;
   pushes_[staged.push] = {id, index, false, staged};
-  effects->pushes.push_back({staged.push, staged.executor, staged.offset, staged.length});
+  effects->pushes.push_back(
+      {staged.push, staged.executor, staged.offset, staged.length, entry.item.job});
 }
 
 void Outbox::PushDone(PushId push, const Region& region, Effects* effects) {

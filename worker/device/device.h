@@ -129,6 +129,8 @@ struct Batch {
   absl::Status status;
   // Time of the lane that it took: that of its threads, summed, divided by the lane's threads.
   int64_t busy_ns = 0;
+  // … and what of it the kernel's own host stages took.
+  int64_t host_ns = 0;
 };
 
 // Host work that is no kernel's: merging partials.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "worker/executor/usage.h"
 
 namespace tandem::worker {
 
@@ -36,6 +37,7 @@ bool BlobSource::MapLocal() {
   absl::StatusOr<MappedFile> mapped = MappedFile::Make(fd.get(), blob_.size, false);
   if (!mapped.ok()) return false;
   local_ = *std::move(mapped);
+  access_.usage->mapped_bytes.fetch_add(blob_.size, std::memory_order_relaxed);
   return true;
 }
 
@@ -58,6 +60,7 @@ absl::Status BlobSource::Fetch(uint64_t offset, uint64_t length) {
   };
   ASSIGN_OR_RETURN(const uint64_t fetched, cached_->Fetch(offset, length, read));
   access_.bytes_fetched->fetch_add(fetched, std::memory_order_relaxed);
+  access_.usage->fetched_bytes.fetch_add(fetched, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 

@@ -18,12 +18,15 @@
 
 namespace tandem::worker {
 
+struct OperandUsage;
+
 struct BlobAccess {
   std::shared_ptr<OperandSource> remote;
   std::shared_ptr<BlobCache> cache;
   bool local = true;  // the master's files may be mapped
   Abandoned abandoned;
   std::shared_ptr<std::atomic<uint64_t>> bytes_fetched;  // counted here
+  std::shared_ptr<OperandUsage> usage;                   // and here, for the job
 };
 
 class BlobSource final : public ByteSource {

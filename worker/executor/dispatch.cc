@@ -18,12 +18,28 @@ constexpr uint64_t kPartialHereBytes = 16 << 10;
 
 }  // namespace
 
+void CountOutputs(const google::protobuf::RepeatedPtrField<tandem::v1::OutputPiece>& outputs,
+                  Usage* usage) {
+  for (const tandem::v1::OutputPiece& output : outputs) {
+    if (output.has_region()) {
+      usage->pushed_output_bytes += output.region().length();
+    } else {
+      usage->inline_output_bytes += output.inline_().size();
+    }
+  }
+}
+
 void Executor::PieceSettled(Piece* piece, const absl::Status& status) {
   if (piece->cancelled) return ErasePiece(piece);
   if (!status.ok()) return FailPiece(piece, status, FailsEverywhere(status));
   piece->ready_ns = LoopNanos();
   piece->state = Piece::State::kReady;
-  lanes_[piece->lane()].ready.push_back(piece);
+  LaneState& lane = lanes_[piece->lane()];
+  if (lane.idle()) {
+    const int64_t since = std::max(lane.idle_since_ns, piece->arrived_ns);
+    CountFor(piece->job()).stall_ns += static_cast<uint64_t>(piece->ready_ns - since);
+  }
+  lane.ready.push_back(piece);
 }
 
 bool Executor::LaneTakes(const LaneState& lane, double expected_ns) const {
@@ -107,16 +123,20 @@ void Executor::SubmitRun(uint32_t lane, std::unique_ptr<Run> run) {
   batch.may_run_here = known && !before && !after;
   if (before) {
     batch.before = [raw](HostCrew& crew) {
+      const int64_t start = LoopNanos();
       for (Piece* piece : raw->pieces) piece->Before(crew);
+      raw->host_ns += LoopNanos() - start;
     };
   }
   if (after) {
     raw->after.resize(raw->pieces.size());
     batch.after = [this, raw](HostCrew& crew) {
       if (!raw->batch.status.ok()) return;
+      const int64_t start = LoopNanos();
       for (size_t i = 0; i < raw->pieces.size(); ++i) {
         raw->after[i] = raw->pieces[i]->After(crew, raw->batch.parts[i].failed, &outputs_);
       }
+      raw->host_ns += LoopNanos() - start;
     };
   }
   batch.done = [this, raw](Batch*) { completions_.Push([this, raw] { RunDone(raw); }); };
@@ -131,7 +151,8 @@ void Executor::SubmitRun(uint32_t lane, std::unique_ptr<Run> run) {
 void Executor::RunDone(Run* raw) {
   const std::unique_ptr<Run> run(raw);
   --running_;
-  --lanes_[run->lane].in_flight;
+  LaneState& lane = lanes_[run->lane];
+  if (--lane.in_flight == 0) lane.idle_since_ns = LoopNanos();
   Learn(*run);
   const Batch& batch = run->batch;
   for (size_t i = 0; i < run->pieces.size(); ++i) {
@@ -140,6 +161,12 @@ void Executor::RunDone(Run* raw) {
                                                : 1.0 / static_cast<double>(run->pieces.size());
     const auto busy =
         static_cast<int64_t>(static_cast<double>(batch.busy_ns) * std::min(share, 1.0));
+    const auto host = static_cast<int64_t>(static_cast<double>(run->host_ns + batch.host_ns) *
+                                           std::min(share, 1.0));
+    Usage& usage = CountFor(piece->job());
+    usage.host_ns += static_cast<uint64_t>(std::clamp<int64_t>(host, 0, busy));
+    usage.body_ns += static_cast<uint64_t>(std::max<int64_t>(busy - host, 0));
+    usage.fetch_ns += static_cast<uint64_t>(piece->ready_ns - piece->arrived_ns);
     absl::Status status = batch.status;
     if (status.ok() && !run->after.empty()) status = run->after[i];
     if (!status.ok()) {
@@ -157,6 +184,10 @@ void Executor::FinishPiece(Piece* piece, int64_t failed, int64_t busy_ns) {
   has_reply_ = true;
   piece->Finish(failed, done);
   done->set_busy_ns(static_cast<uint64_t>(busy_ns));
+  Usage& usage = CountFor(piece->job());
+  ++usage.pieces;
+  usage.tasks += done->tasks();
+  CountOutputs(done->outputs(), &usage);
   if (piece->job()->accumulates()) LeaveAccumulator(piece, done);
   ErasePiece(piece);
 }

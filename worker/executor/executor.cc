@@ -73,6 +73,8 @@ bool Executor::Pump() {
 bool Executor::TakeReply(executor::v1::FromExecutor* reply) {
   const uint64_t fetched = resources_.bytes_fetched->exchange(0, std::memory_order_relaxed);
   if (fetched > 0) Count("bytes_fetched", fetched);
+  for (Job* job : counted_) SayUsage(job);
+  counted_.clear();
   if (!has_reply_) return false;
   reply->Clear();
   reply->Swap(&reply_);
@@ -83,6 +85,23 @@ bool Executor::TakeReply(executor::v1::FromExecutor* reply) {
 void Executor::Count(const char* counter, uint64_t n) {
   (*reply_.mutable_counters())[counter] += n;
   has_reply_ = true;
+}
+
+Usage& Executor::CountFor(Job* job) {
+  if (!job->counted) {
+    job->counted = true;
+    counted_.push_back(job);
+    has_reply_ = true;
+  }
+  return job->usage;
+}
+
+void Executor::SayUsage(Job* job) {
+  tandem::v1::JobUsage* said = reply_.add_usages();
+  said->set_job(job->id());
+  said->set_device(static_cast<tandem::v1::DeviceKind>(device_->properties().kind));
+  job->usage.Take(job->operand_usage.get(), said->mutable_usage());
+  job->counted = false;
 }
 
 void Executor::SayJobError(uint64_t job, const std::string& reason, bool fatal, uint64_t piece) {
@@ -251,6 +270,10 @@ void Executor::Shutdown() {
 // A job goes when it was forgotten and nothing of it is in flight.
 void Executor::ReleaseJob(Job* job) {
   if (!job->forgotten || job->pieces > 0) return;
+  if (job->counted) {
+    SayUsage(job);
+    std::erase(counted_, job);
+  }
   if (const auto it = jobs_.find(job->id()); it != jobs_.end() && it->second.get() == job) {
     jobs_.erase(it);
     return;

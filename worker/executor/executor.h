@@ -84,6 +84,8 @@ class Executor {
     std::deque<Piece*> ready;
     std::deque<Merge*> merges;
     uint32_t in_flight = 0;
+    int64_t idle_since_ns = 0;  // once nothing is in flight
+    bool idle() const { return in_flight == 0 && ready.empty() && merges.empty(); }
   };
   struct BrokenJob {
     std::string reason;
@@ -126,6 +128,9 @@ class Executor {
 
   void SayJobError(uint64_t job, const std::string& reason, bool fatal, uint64_t piece);
   void Count(const char* counter, uint64_t n);
+  // Usage of a job, which is told with the next reply.
+  Usage& CountFor(Job* job);
+  void SayUsage(Job* job);
   void ReleaseJob(Job* job);
 
   Device* const device_;
@@ -150,6 +155,7 @@ class Executor {
 
   executor::v1::FromExecutor reply_;
   bool has_reply_ = false;
+  std::vector<Job*> counted_;   // with usage to tell
   std::unique_ptr<IoPool> io_;  // Goes first: its threads use everything above.
 };
 

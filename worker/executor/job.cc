@@ -37,13 +37,19 @@ std::shared_ptr<ByteSource> MakeSource(const Locator& locator, DType dtype, uint
   if (const auto* blob = std::get_if<BlobLocator>(&locator)) {
     return std::make_shared<BlobSource>(*blob, access);
   }
+  const auto counted = [&access](std::shared_ptr<ByteSource> source,
+                                 std::atomic<uint64_t>* counter) {
+    return std::make_shared<CountedSource>(std::move(source), access.usage, counter);
+  };
   if (const auto* path = std::get_if<PathLocator>(&locator)) {
-    return std::make_shared<PathSource>(*path);
+    return counted(std::make_shared<PathSource>(*path), &access.usage->path_bytes);
   }
   if (const auto* generator = std::get_if<GeneratorLocator>(&locator)) {
-    return std::make_shared<GeneratedSource>(generator->generator, dtype, bytes);
+    return counted(std::make_shared<GeneratedSource>(generator->generator, dtype, bytes),
+                   &access.usage->generated_bytes);
   }
   const auto& held = std::get<HeldLocator>(locator);
+  access.usage->fetched_bytes.fetch_add(held.length, std::memory_order_relaxed);
   return std::make_shared<RegionSource>(
       Region{held.segment, held.offset, held.length, held.checksum}, access.remote,
       access.abandoned);
@@ -125,8 +131,12 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
 
 absl::Status Job::MakeReaders(const JobResources& resources) {
   const std::shared_ptr<std::atomic<bool>> stopping = resources.stopping;
-  const BlobAccess access = {remote_, resources.cache, resources.local_data,
-                             [stopping] { return stopping->load(); }, resources.bytes_fetched};
+  const BlobAccess access = {remote_,
+                             resources.cache,
+                             resources.local_data,
+                             [stopping] { return stopping->load(); },
+                             resources.bytes_fetched,
+                             operand_usage};
   const SourceFactory factory = [access](const Locator& locator, DType dtype, uint64_t bytes) {
     return MakeSource(locator, dtype, bytes, access);
   };

@@ -23,6 +23,7 @@
 #include "worker/executor/cost.h"
 #include "worker/executor/kernel_table.h"
 #include "worker/executor/operand_view.h"
+#include "worker/executor/usage.h"
 
 namespace tandem::worker {
 
@@ -72,6 +73,9 @@ class Job {
   bool may_fail() const { return kernel_->fault_count > 1 || bound_.kernel.host_stages; }
 
   TaskCost cost;
+  Usage usage;           // since it was last told
+  bool counted = false;  // there is usage to tell
+  const std::shared_ptr<OperandUsage> operand_usage = std::make_shared<OperandUsage>();
   std::shared_ptr<JobAccumulator> accumulator;  // the open one; null: nothing gathered yet
   uint64_t pieces = 0;                          // known and not finished
   bool forgotten = false;

@@ -1,4 +1,5 @@
 // Executor: accumulators of exact reductions, and merges.
+#include <algorithm>
 #include <utility>
 
 #include "common/base/error.h"
@@ -89,9 +90,9 @@ void Executor::Collect(std::shared_ptr<JobAccumulator> accumulator, Job* job) {
   Accumulator* device = accumulator->device.get();
   const uint32_t lane = 0;
   device_->Collect(
-      lane, device, into, [this, accumulator, job, output](absl::Status status, int64_t) {
+      lane, device, into, [this, accumulator, job, output](absl::Status status, int64_t busy_ns) {
         if (status.ok()) status = output->Store();
-        completions_.Push([this, accumulator, job, output, status = std::move(status)] {
+        completions_.Push([this, accumulator, job, output, busy_ns, status = std::move(status)] {
           --running_;
           --job->pieces;
           if (!status.ok()) {
@@ -103,6 +104,10 @@ void Executor::Collect(std::shared_ptr<JobAccumulator> accumulator, Job* job) {
             done->mutable_pieces()->Add(accumulator->pieces.begin(), accumulator->pieces.end());
             done->set_tasks(accumulator->tasks);
             output->Finish(done->mutable_outputs());
+            Usage& usage = CountFor(job);
+            ++usage.partials;
+            usage.merge_ns += static_cast<uint64_t>(std::max<int64_t>(busy_ns, 0));
+            CountOutputs(done->outputs(), &usage);
           }
           ReleaseJob(job);
         });
@@ -145,7 +150,7 @@ void Executor::RunMerge(Merge* merge) {
   work->done = [this, merge, status, lane](HostWork* done) {
     const std::unique_ptr<HostWork> owned(done);
     completions_.Push([this, merge, status, lane, busy = owned->busy_ns] {
-      --lanes_[lane].in_flight;
+      if (--lanes_[lane].in_flight == 0) lanes_[lane].idle_since_ns = LoopNanos();
       --running_;
       MergeRan(merge, *status, busy);
     });
@@ -164,6 +169,10 @@ void Executor::MergeRan(Merge* merge, const absl::Status& status, int64_t busy_n
   }
   done->set_busy_ns(static_cast<uint64_t>(busy_ns));
   Job* job = merge->job();
+  Usage& usage = CountFor(job);
+  ++usage.merges;
+  usage.merge_ns += static_cast<uint64_t>(busy_ns);
+  CountOutputs(done->outputs(), &usage);
   merges_.erase(merge->id());
   --job->pieces;
   ReleaseJob(job);

@@ -21,7 +21,12 @@ struct Executor::Run {
   std::vector<Piece*> pieces;       // beside batch.parts
   std::vector<absl::Status> after;  // what laying out each piece's outputs came to
   int64_t tasks = 0;
+  int64_t host_ns = 0;  // the lane's time around the kernel
 };
+
+// Adds what outputs weigh, by how they travel.
+void CountOutputs(const google::protobuf::RepeatedPtrField<tandem::v1::OutputPiece>& outputs,
+                  Usage* usage);
 
 // The loop's clock.
 inline int64_t LoopNanos() {

@@ -41,7 +41,7 @@ void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* event
   }
   TLOG(Info, "executor_started", "executor", effect.executor, "owner", effect.owner, "pid",
        (*process)->pid());
-  staging_[effect.executor] = {effect.owner, (*process)->staging()};
+  staging_[effect.executor] = {effect.owner, (*process)->staging(), {}};
   Live& live = live_[effect.executor];
   live.owner = effect.owner;
   live.process = *std::move(process);
@@ -135,11 +135,13 @@ bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* event
     if (incoming_.has_ready()) {
       const tandem::v1::Device& device = incoming_.ready().device();
       live->ready = true;
+      staging_[id].device = device.kind();
       events->push_back(ExecutorReady{id, device.groups(), device.cores(),
                                       static_cast<DeviceKind>(device.kind())});
       ready_.push_back(std::move(*incoming_.mutable_ready()));
     }
     for (const auto& [name, count] : incoming_.counters()) counters_[name] += count;
+    for (const tandem::v1::JobUsage& usage : incoming_.usages()) usage_.Add(usage);
     const absl::Status status = ToEvents(id, *live->process->staging(), &incoming_, events);
     if (!status.ok()) Break(live, id, ToStd(status.message()));
   }
@@ -206,6 +208,10 @@ std::shared_ptr<StagingFile> ExecutorFleet::StagingOf(ExecutorId executor) const
 
 const std::string& ExecutorFleet::OwnerOf(ExecutorId executor) const {
   return staging_.at(executor).owner;
+}
+
+tandem::v1::DeviceKind ExecutorFleet::DeviceOf(ExecutorId executor) const {
+  return staging_.at(executor).device;
 }
 
 }  // namespace tandem::worker

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/wire/usage.h"
 #include "tandem/executor/v1/executor.pb.h"
 #include "worker/core/events.h"
 #include "worker/ring/launch.h"
@@ -64,11 +65,14 @@ class ExecutorFleet {
   std::shared_ptr<StagingFile> StagingOf(ExecutorId executor) const;
   // Of an executor whose staging is known.
   const std::string& OwnerOf(ExecutorId executor) const;
+  tandem::v1::DeviceKind DeviceOf(ExecutorId executor) const;
 
   // What a Ready said, the newest last. Taken by the caller.
   std::vector<executor::v1::Ready> TakeReady() { return std::exchange(ready_, {}); }
   // Sums of what executors counted.
   const std::map<std::string, uint64_t>& counters() const { return counters_; }
+  // What jobs cost since the caller took it last.
+  wire::UsageSums* usage() { return &usage_; }
   size_t size() const { return live_.size(); }
 
  private:
@@ -84,6 +88,7 @@ class ExecutorFleet {
   struct Kept {
     std::string owner;
     std::shared_ptr<StagingFile> staging;
+    tandem::v1::DeviceKind device = tandem::v1::DEVICE_KIND_UNSPECIFIED;  // once it is ready
   };
 
   void Start(const StartExecutor& effect, std::vector<Event>* events);
@@ -102,6 +107,7 @@ class ExecutorFleet {
   std::map<ExecutorId, Kept> staging_;
   std::vector<executor::v1::Ready> ready_;
   std::map<std::string, uint64_t> counters_;
+  wire::UsageSums usage_;
   executor::v1::FromExecutor incoming_;
 };
 

@@ -1,5 +1,6 @@
 #include "worker/server/pushers.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/log.h"
@@ -25,19 +26,27 @@ Pushers::Stream& Pushers::StreamOf(const std::string& owner) {
   return stream;
 }
 
-void Pushers::Push(const std::string& owner, PushId push, std::string_view bytes,
+void Pushers::Push(const std::string& owner, const What& what, std::string_view bytes,
                    std::shared_ptr<const void> keep_alive) {
   Stream& stream = StreamOf(owner);
-  stream.outstanding.insert(push);
+  stream.outstanding[what.push] = {what, clock_->Now()};
   bytes_pushed_ += bytes.size();
-  stream.pusher->Push(push, bytes, std::move(keep_alive));
+  stream.pusher->Push(what.push, bytes, std::move(keep_alive));
 }
 
 void Pushers::Handle(tandem::worker::Pushed event, std::vector<Event>* events) {
   const auto found = streams_.find(event.owner);
   if (found == streams_.end() || found->second.number != event.stream) return;
+  const MonoTime now = clock_->Now();
   for (PushedPiece& piece : event.pieces) {
-    if (found->second.outstanding.erase(piece.push_id) == 0) continue;
+    const auto begun = found->second.outstanding.find(piece.push_id);
+    if (begun == found->second.outstanding.end()) continue;
+    const Stream::Begun& was = begun->second;
+    tandem::v1::Usage* usage = usage_->Of(was.what.job.value(), was.what.device);
+    usage->set_pushes(usage->pushes() + 1);
+    const int64_t took = std::max<int64_t>(absl::ToInt64Nanoseconds(now - was.at), 0);
+    usage->set_push_ns(usage->push_ns() + static_cast<uint64_t>(took));
+    found->second.outstanding.erase(begun);
     events->push_back(PushDone{piece.push_id, piece.region});
   }
 }
@@ -47,7 +56,7 @@ void Pushers::Handle(PushesBroken event, std::vector<Event>* events) {
   if (found == streams_.end() || found->second.number != event.stream) return;
   TLOG(Warning, "pushes_broken", "owner", event.owner, "outstanding",
        found->second.outstanding.size(), "why", ToStd(event.status.message()));
-  for (const PushId push : found->second.outstanding) events->push_back(PushFailed{push});
+  for (const auto& [push, begun] : found->second.outstanding) events->push_back(PushFailed{push});
   streams_.erase(found);
 }
 

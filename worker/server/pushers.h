@@ -14,12 +14,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/data/region_pusher.h"
+#include "common/wire/usage.h"
 #include "worker/core/events.h"
 #include "worker/server/event_queue.h"
 
@@ -27,10 +28,17 @@ namespace tandem::worker {
 
 class Pushers {
  public:
-  Pushers(std::string address, std::shared_ptr<EventQueue> queue)
-      : address_(std::move(address)), queue_(std::move(queue)) {}
+  // What pushes take is added to `usage`.
+  Pushers(std::string address, std::shared_ptr<EventQueue> queue, const Clock* clock,
+          wire::UsageSums* usage)
+      : address_(std::move(address)), queue_(std::move(queue)), clock_(clock), usage_(usage) {}
 
-  void Push(const std::string& owner, PushId push, std::string_view bytes,
+  struct What {
+    PushId push = 0;
+    JobId job;
+    tandem::v1::DeviceKind device = tandem::v1::DEVICE_KIND_UNSPECIFIED;
+  };
+  void Push(const std::string& owner, const What& what, std::string_view bytes,
             std::shared_ptr<const void> keep_alive);
   // Adds what the core is to hear.
   void Handle(Pushed event, std::vector<Event>* events);
@@ -42,12 +50,18 @@ class Pushers {
   struct Stream {
     uint64_t number = 0;
     std::unique_ptr<RegionPusher> pusher;
-    std::set<PushId> outstanding;
+    struct Begun {
+      What what;
+      MonoTime at;
+    };
+    std::map<PushId, Begun> outstanding;
   };
   Stream& StreamOf(const std::string& owner);
 
   const std::string address_;
   const std::shared_ptr<EventQueue> queue_;
+  const Clock* const clock_;
+  wire::UsageSums* const usage_;
   std::map<std::string, Stream> streams_;
   uint64_t last_stream_ = 0;
   uint64_t bytes_pushed_ = 0;

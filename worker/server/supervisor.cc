@@ -23,6 +23,8 @@
 namespace tandem::worker {
 namespace {
 
+// Some 100 bytes each: a message stays far from its limit.
+constexpr size_t kUsagesAMessage = 4096;
 constexpr absl::Duration kGoodbyeMax = absl::Seconds(2);
 // The executor that is started only to be asked what it can.
 constexpr ExecutorId kProbe = 0;
@@ -67,7 +69,7 @@ Supervisor::Supervisor(const WorkerOptions& options, Identity identity, Clock* c
       signals_(TakeOverSignals()),
       core_(CoreOptionsOf(options), identity_.incarnation()),
       fleet_(FleetOptionsOf(options), &identity_, clock),
-      pushers_(options.master, queue_),
+      pushers_(options.master, queue_, clock, fleet_.usage()),
       backoff_({}, identity_.incarnation()),
       host_id_(HostId()) {}
 
@@ -179,14 +181,17 @@ void Supervisor::Act(Effects* effects) {
   // is held at once).
   for (const Report& report : effects->reports) {
     worker::v1::WorkerMessage one;
+    if (stream_ == nullptr || !welcomed_) break;
+    AddUsage(&one);  // Of what the report says is done, and so before it.
     wire::Encode(report, one.add_reports());
-    if (stream_ != nullptr && welcomed_) stream_->Send(std::move(one));
+    stream_->Send(std::move(one));
   }
   worker::v1::WorkerMessage message;
   bool send = false;
   if (effects->heartbeat) {
     message.set_heartbeat(true);
     AddCounters(&message);
+    if (stream_ != nullptr && welcomed_) AddUsage(&message);
     send = true;
   }
   if (pulse_ != 0) {
@@ -204,7 +209,8 @@ void Supervisor::Act(Effects* effects) {
     const auto bytes = staging == nullptr ? absl::NotFoundError("the staging is closed")
                                           : staging->Read(push.offset, push.length);
     if (bytes.ok()) {
-      pushers_.Push(fleet_.OwnerOf(push.executor), push.push, *bytes, staging);
+      pushers_.Push(fleet_.OwnerOf(push.executor),
+                    {push.push, push.job, fleet_.DeviceOf(push.executor)}, *bytes, staging);
     } else {
       events_.push_back(PushFailed{push.push});
     }
@@ -246,6 +252,13 @@ void Supervisor::AddCounters(worker::v1::WorkerMessage* message) {
     uint64_t& told = counters_told_[name];
     if (value > told) (*message->mutable_counters())[name] = value - told;
     told = value;
+  }
+}
+
+void Supervisor::AddUsage(worker::v1::WorkerMessage* message) {
+  if (fleet_.usage()->empty()) return;
+  for (tandem::v1::JobUsage& usage : fleet_.usage()->Take(kUsagesAMessage)) {
+    *message->add_usages() = std::move(usage);
   }
 }
 

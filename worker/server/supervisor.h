@@ -59,6 +59,7 @@ class Supervisor {
   void Act(Effects* effects);
   void SayHello(const SendHello& hello);
   void AddCounters(worker::v1::WorkerMessage* message);
+  void AddUsage(worker::v1::WorkerMessage* message);
   void Connect();
   void Disconnect(const absl::Status& why);
   void Sleep();

@@ -1,5 +1,7 @@
 #include "common/data/blob_store.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -292,6 +294,64 @@ TEST_F(BlobStoreTest, OwnersWithOddNamesDoNotLeaveTheirFolder) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(BlobStoreTest, UnfinishedUploadsAreListedAndCanBeForgotten) {
+  const BlobId id = Sha256Of("0123456789");
+  ASSERT_TRUE(Begin("ada", id, 10)->Append("01234").ok());
+  auto listed = store_->ListUploads("ada");
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->size(), 1u);
+  EXPECT_EQ((*listed)[0], (BlobInfo{id, 5}));
+  EXPECT_TRUE(store_->ListUploads("bob")->empty());
+  EXPECT_EQ(ReasonOf(store_->RemoveUpload("bob", id)), reason::kBlobNotFound);
+  EXPECT_EQ(store_->OwnerBytes("ada"), 5u);
+  Reopen();
+  ASSERT_TRUE(store_->RemoveUpload("ada", id).ok());
+  EXPECT_TRUE(store_->ListUploads("ada")->empty());
+  EXPECT_EQ(store_->OwnerBytes("ada"), 0u);
+  EXPECT_EQ(store_->TotalBytes(), 0u);
+  EXPECT_EQ(*store_->UploadedBytes("ada", id), 0u);
+}
+
+TEST_F(BlobStoreTest, WhoSendsToAForgottenUploadIsTold) {
+  const BlobId id = Sha256Of("0123456789");
+  auto upload = Begin("ada", id, 10);
+  ASSERT_TRUE(upload->Append("01234").ok());
+  ASSERT_TRUE(store_->RemoveUpload("ada", id).ok());
+  EXPECT_TRUE(absl::IsAborted(upload->Append("56789")));
+  EXPECT_EQ(Begin("ada", id, 10)->offset(), 0u);
+}
+
+TEST_F(BlobStoreTest, TheSweepForgetsUploadsThatNobodySendsTo) {
+  const BlobId left = Sha256Of("left"), going_on = Sha256Of("going on");
+  ASSERT_TRUE(Begin("ada", left, 4)->Append("le").ok());
+  auto upload = Begin("bob", going_on, 8);
+  ASSERT_TRUE(upload->Append("going").ok());
+  const auto swept = store_->SweepUploads(absl::InfiniteFuture());
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(*swept, 1u);
+  EXPECT_EQ(*store_->UploadedBytes("ada", left), 0u);
+  EXPECT_EQ(store_->OwnerBytes("ada"), 0u);
+  ASSERT_TRUE(upload->Append(" on").ok());
+  EXPECT_TRUE(upload->Finish().ok());
+  EXPECT_EQ(*store_->SweepUploads(absl::InfiniteFuture()), 0u);
+}
+
+TEST_F(BlobStoreTest, UsageIsToldByKindAndOwner) {
+  ASSERT_TRUE(store_->Put("ada", "shared").ok());
+  ASSERT_TRUE(store_->Put("bob", "shared").ok());
+  ASSERT_TRUE(store_->Put("ada", "hers").ok());
+  ASSERT_TRUE(Begin("ada", Sha256Of("0123456789"), 10)->Append("01234").ok());
+  const auto usage = store_->Usage("ada");
+  ASSERT_TRUE(usage.ok()) << usage.status();
+  EXPECT_EQ(usage->blobs.bytes, 10u);
+  EXPECT_EQ(usage->blobs.files, 2u);
+  EXPECT_EQ(usage->owner_blobs.bytes, 10u);
+  EXPECT_EQ(usage->owner_uploads.bytes, 5u);
+  EXPECT_EQ(usage->uploads.files, 1u);
+  EXPECT_EQ(store_->Usage("bob")->owner_blobs.bytes, 6u);
+  EXPECT_EQ(store_->Usage("carol")->owner_blobs.files, 0u);
+}
+
 TEST(BlobStoreOnDisk, PutsReadsAndRemovesOnTheRealFileSystem) {
   const std::string dir = ::testing::TempDir() + "/blob_store_on_disk";
   auto store = BlobStore::Open(RealFileSystem(), dir, BlobLimits());
@@ -310,6 +370,21 @@ TEST(BlobStoreOnDisk, PutsReadsAndRemovesOnTheRealFileSystem) {
   EXPECT_TRUE((*store)->Verify("bob", ada->id).ok());
   EXPECT_TRUE((*store)->Remove("bob", ada->id).ok());
   EXPECT_EQ((*store)->TotalBytes(), 0u);
+}
+
+TEST(BlobStoreOnDisk, TheSweepGoesByTheTimeOfTheLastByte) {
+  std::string folder = ::testing::TempDir() + "/tandem_sweep_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  auto store = *BlobStore::Open(RealFileSystem(), folder, {});
+  const BlobId id = Sha256Of("0123456789");
+  {
+    auto upload = *store->BeginPut("ada", id, 10);
+    ASSERT_TRUE(upload->Append("01234").ok());
+  }
+  const absl::Time written = (*store->ListUploads("ada"))[0].created;
+  EXPECT_EQ(*store->SweepUploads(written), 0u);
+  EXPECT_EQ(*store->SweepUploads(written + absl::Nanoseconds(1)), 1u);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

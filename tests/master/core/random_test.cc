@@ -72,7 +72,7 @@ class RandomLife {
         }
         break;
       case 6:
-        if (w.attached) h_.Step(DrainWorker{1, w.id, rng_.Chance(0.3)});
+        if (w.attached) h_.Step(DrainWorker{1, w.id, rng_.Chance(0.3), ""});
         break;
       case 7:
         if (w.attached) h_.Pulse(w.id);
@@ -118,7 +118,7 @@ class RandomLife {
     w.id = id;
     w.attached = true;
     for (const Grant& grant : h_.welcome().adopted) w.grants.push_back(grant);
-    h_.Step(DrainWorker{1, w.id, false});
+    h_.Step(DrainWorker{1, w.id, false, ""});
   }
 
   // The master dies; any suffix of its log that no reply waited for may be gone.

@@ -50,6 +50,9 @@ struct RecordLine {
     return StrCat("KernelAnnounced ", r.kernel->name);
   }
   std::string operator()(const IdsIssued&) const { return "IdsIssued"; }
+  std::string operator()(const WorkerDrained& r) const {
+    return StrCat("WorkerDrained ", r.name, r.drain ? "" : " resumed");
+  }
 };
 
 std::string GrantText(const Grant& g) {

@@ -119,20 +119,20 @@ TEST_F(WorkersTest, TheEndOfAnOldStreamChangesNothing) {
 
 TEST_F(WorkersTest, ADrainedWorkerIsGivenNothingUntilItResumes) {
   w_ = h_.Attach("w");
-  const Effects effects = h_.Step(DrainWorker{5, w_, true});
+  const Effects effects = h_.Step(DrainWorker{5, w_, true, ""});
   ASSERT_EQ(effects.drains.size(), 1u);
   EXPECT_TRUE(effects.drains[0].drain);
   job_ = h_.Submit({.tasks = 10});
   EXPECT_TRUE(h_.Take<Grant>(w_).empty());
   EXPECT_EQ(h_.Status(job_).wait_reason, WaitReason::kDrained);
-  h_.Step(DrainWorker{6, w_, false});
+  h_.Step(DrainWorker{6, w_, false, ""});
   EXPECT_FALSE(h_.Take<Grant>(w_).empty());
   EXPECT_EQ(h_.Status(job_).wait_reason, WaitReason::kNone);
 }
 
 TEST_F(WorkersTest, ADrainedWorkerStaysDrainedWhenItComesBack) {
   w_ = h_.Attach("w");
-  h_.Step(DrainWorker{5, w_, true});
+  h_.Step(DrainWorker{5, w_, true, ""});
   h_.Detach(w_);
   ASSERT_EQ(h_.Attach("w"), w_);
   job_ = h_.Submit({.tasks = 10});
@@ -140,8 +140,75 @@ TEST_F(WorkersTest, ADrainedWorkerStaysDrainedWhenItComesBack) {
 }
 
 TEST_F(WorkersTest, DrainingAStrangerIsNotFound) {
-  h_.Step(DrainWorker{5, WorkerId(99), true});
+  h_.Step(DrainWorker{5, WorkerId(99), true, ""});
   EXPECT_EQ(AnswerCode(), absl::StatusCode::kNotFound);
+  h_.Step(DrainWorker{5, WorkerId(), true, "nobody"});
+  EXPECT_EQ(AnswerCode(), absl::StatusCode::kNotFound);
+  h_.Step(DrainWorker{5, WorkerId(), false, "nobody"});
+  EXPECT_EQ(AnswerCode(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(WorkersTest, ADrainOutlivesAMasterFromItsLogAndFromASnapshotOfIt) {
+  for (const bool from_snapshot : {false, true}) {
+    SCOPED_TRACE(from_snapshot);
+    CoreHarness h;
+    h.Attach("w");
+    h.Step(DrainWorker{5, WorkerId(), true, "w"});
+    h.Restart(from_snapshot);
+    ASSERT_EQ(h.core().Workers().size(), 1u);
+    EXPECT_TRUE(h.core().Workers()[0].draining);
+    const WorkerId w = h.Attach("w");
+    const JobId job = h.Submit({.tasks = 10});
+    EXPECT_TRUE(h.Take<Grant>(w).empty());
+    EXPECT_EQ(h.Status(job).wait_reason, WaitReason::kDrained);
+    h.Step(DrainWorker{6, w, false, ""});
+    EXPECT_FALSE(h.Take<Grant>(w).empty());
+    h.Restart(from_snapshot);
+    EXPECT_FALSE(h.core().Workers()[0].draining);
+  }
+}
+
+TEST_F(WorkersTest, ADrainHoldsForAWorkerThatLeavesAndComesBackUnderItsName) {
+  w_ = h_.Attach("w");
+  h_.Step(DrainWorker{5, w_, true, ""});
+  h_.Step(WorkerLeft{w_});
+  w_ = h_.Attach("w");
+  job_ = h_.Submit({.tasks = 10});
+  EXPECT_TRUE(h_.Take<Grant>(w_).empty());
+  h_.Step(WorkerLeft{w_});
+  // It can be resumed while it is away.
+  h_.Step(DrainWorker{6, WorkerId(), false, "w"});
+  EXPECT_TRUE(h_.reply().result.ok());
+  w_ = h_.Attach("w");
+  EXPECT_FALSE(h_.Take<Grant>(w_).empty());
+}
+
+TEST_F(WorkersTest, ASecondDrainChangesAndJournalsNothing) {
+  w_ = h_.Attach("w");
+  EXPECT_EQ(h_.Step(DrainWorker{5, w_, true, ""}).records.size(), 1u);
+  const Effects again = h_.Step(DrainWorker{6, w_, true, ""});
+  EXPECT_TRUE(again.records.empty());
+  EXPECT_TRUE(again.drains.empty());
+  EXPECT_EQ(AnswerCode(), absl::StatusCode::kOk);
+}
+
+TEST_F(WorkersTest, AJobsAtViewSaysWhyAWorkerGetsNothing) {
+  w_ = h_.Attach("w");
+  job_ = h_.Submit({.tasks = 4});
+  const std::vector<JobAtWorkerView> jobs = h_.core().JobsAt(w_, 10);
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0].job, job_);
+  EXPECT_GT(jobs[0].leaves, 0u);
+  EXPECT_EQ(jobs[0].fit, JobAtWorkerView::Fit::kFits);
+  EXPECT_FALSE(jobs[0].note.empty());
+  const JobId gpu_job = h_.Submit({.tasks = 4, .device = DeviceChoice::kGpu});
+  const std::vector<JobAtWorkerView> both = h_.core().JobsAt(w_, 10);
+  ASSERT_EQ(both.size(), 2u);
+  for (const JobAtWorkerView& view : both) {
+    if (view.job == gpu_job) EXPECT_EQ(view.fit, JobAtWorkerView::Fit::kNoDevice);
+  }
+  EXPECT_EQ(h_.core().JobsAt(w_, 1).size(), 1u);
+  EXPECT_TRUE(h_.core().JobsAt(WorkerId(77), 10).empty());
 }
 
 TEST_F(WorkersTest, AfterAGoodbyeTheWorkerIsForgottenAndItsNumberIsNotGivenAgain) {

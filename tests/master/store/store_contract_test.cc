@@ -36,6 +36,8 @@ struct FilterParts {
   std::vector<uint32_t> states = {};
   const char* name_prefix = "";
   std::map<std::string, std::string> labels = {};
+  const char* kernel = "";
+  absl::Time since = absl::InfinitePast();
 };
 JobFilter Filter(FilterParts parts) {
   JobFilter filter;
@@ -43,6 +45,8 @@ JobFilter Filter(FilterParts parts) {
   filter.states = std::move(parts.states);
   filter.name_prefix = parts.name_prefix;
   filter.labels = std::move(parts.labels);
+  filter.kernel = parts.kernel;
+  filter.submitted_since = parts.since;
   return filter;
 }
 
@@ -451,6 +455,11 @@ TEST_P(StoreContract, JobsAreListedNewestFirstByEveryFilter) {
                               Job(3, "ada", "fit", 2), Job(4, "ada", "sim%", 3)};
   rows[0].labels = {{"team", "x"}, {"year", "1"}};
   rows[3].labels = {{"team", "x"}};
+  rows[1].kernel = "spin@00000000deadbeef";
+  rows[2].kernel = "spinner";
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].submitted = absl::FromUnixSeconds(1000 + static_cast<int64_t>(i));
+  }
   ASSERT_TRUE(store().Project(1, rows).ok());
   const auto ids = [&](FilterParts filter) {
     std::vector<uint64_t> result;
@@ -469,6 +478,13 @@ TEST_P(StoreContract, JobsAreListedNewestFirstByEveryFilter) {
   EXPECT_THAT(ids({.labels = {{"team", "x"}}}), ElementsAre(4, 1));
   EXPECT_THAT(ids({.labels = {{"team", "x"}, {"year", "1"}}}), ElementsAre(1));
   EXPECT_THAT(ids({.labels = {{"team", "y"}}}), IsEmpty());
+  EXPECT_THAT(ids({.kernel = "noop"}), ElementsAre(4, 1));
+  EXPECT_THAT(ids({.kernel = "spin"}), ElementsAre(2));
+  EXPECT_THAT(ids({.kernel = "spin@"}), IsEmpty());
+  EXPECT_THAT(ids({.since = absl::FromUnixSeconds(1002)}), ElementsAre(4, 3));
+  EXPECT_THAT(ids({.since = absl::FromUnixSeconds(1004)}), IsEmpty());
+  EXPECT_THAT(ids({.owner = "ada", .kernel = "noop", .since = absl::FromUnixSeconds(1001)}),
+              ElementsAre(4));
   EXPECT_THAT(ids({.owner = "ada", .states = {1}, .name_prefix = "sim"}), ElementsAre(1));
   EXPECT_EQ(store().ListJobs(Filter({.labels = {{"year", "1"}}}), 0, "")->rows[0].labels,
             rows[0].labels);

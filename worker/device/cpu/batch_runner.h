@@ -44,6 +44,7 @@ struct RunContext {
   std::vector<SlotMemory>* slots;
   BufferPool* pool;
   std::atomic<int64_t>* thread_ns;  // what threads spent in the kernel
+  std::atomic<int64_t>* host_ns;    // of that, in its host stages
 };
 
 // Runs every part; sets their `failed`. Errors: RESOURCE_EXHAUSTED OUT_OF_MEMORY, INTERNAL

@@ -59,14 +59,16 @@ CpuDevice::~CpuDevice() = default;
 
 void CpuDevice::RunBatch(Crew* crew, uint32_t lane_threads, Batch* batch) {
   std::atomic<int64_t> thread_ns = 0;
+  std::atomic<int64_t> host_ns = 0;
   const int64_t start = NowNanos();
   if (batch->before) batch->before(*crew);
   const int64_t before = NowNanos() - start;
-  batch->status = RunParts({batch, crew, log_, &slots_, &pool_, &thread_ns});
+  batch->status = RunParts({batch, crew, log_, &slots_, &pool_, &thread_ns, &host_ns});
   const int64_t end = NowNanos();
   if (batch->after) batch->after(*crew);
   // What surrounds the kernel is spread over the threads as well as it goes.
   batch->busy_ns = before + thread_ns / lane_threads + (NowNanos() - end);
+  batch->host_ns = host_ns / lane_threads;
   // The batch may be gone once `done` runs, and the function with it.
   const std::function<void(Batch*)> done = std::move(batch->done);
   done(batch);

@@ -11,7 +11,9 @@ namespace {
 
 constexpr size_t kStageAlign = 64;
 
-int32_t RunItem(const RunContext& context, const BatchPart& part, int64_t at, uint32_t slot) {
+// Adds the time of the body itself to *body_ns.
+int32_t RunItem(const RunContext& context, const BatchPart& part, int64_t at, uint32_t slot,
+                int64_t* body_ns) {
   const TandemKernelV1* kernel = context.batch->kernel;
   SlotMemory& memory = (*context.slots)[slot];
   const TandemTask task = {part.first.id + at, part.first.row + at};
@@ -37,7 +39,9 @@ int32_t RunItem(const RunContext& context, const BatchPart& part, int64_t at, ui
     return fault;
   }
   const TandemPart cells = {work, {task.id, 0}, need.down, nullptr, nullptr};
+  const int64_t start = NowNanos();
   kernel->range(&cells, 1, scratch);
+  *body_ns += NowNanos() - start;
   return kernel->finish(part.args, task, shape, work);
 }
 
@@ -45,17 +49,20 @@ void RunItems(const RunContext& context, BatchPart& part, int64_t begin, int64_t
               std::atomic<int64_t>* failed) {
   const uint32_t slot = context.crew->slot();
   const int64_t start = NowNanos();
+  int64_t body_ns = 0;
   ForEachRun(part, begin, end, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; ++i) {
       const auto id = static_cast<uint64_t>(part.first.id + i);
       context.log->Begin(slot, part.job, id / part.grain, 1, part.suspect ? id : StartLog::kNoTask);
-      const int32_t fault = RunItem(context, part, i, slot);
+      const int32_t fault = RunItem(context, part, i, slot, &body_ns);
       part.fault[i] = static_cast<uint8_t>(fault);
       if (fault != TANDEM_OK) failed->fetch_add(1, std::memory_order_relaxed);
     }
   });
   context.log->End(slot);
-  context.thread_ns->fetch_add(NowNanos() - start, std::memory_order_relaxed);
+  const int64_t took = NowNanos() - start;
+  context.thread_ns->fetch_add(took, std::memory_order_relaxed);
+  context.host_ns->fetch_add(took - body_ns, std::memory_order_relaxed);
 }
 
 }  // namespace
