@@ -73,6 +73,7 @@ std::unique_ptr<CLI::App> MakeApp(Context* context) {
   AddUpCommand(app.get(), context);
   AddRunCommands(app.get(), context);
   AddJobCommands(app.get(), context);
+  AddDataCommands(app.get(), context);
   AddClusterCommands(app.get(), context);
   AddDoctorCommand(app.get(), context);
   AddConfigCommands(app.get(), context);

@@ -18,106 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view KindName(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::kCpu:
-      return "cpu";
-    case DeviceKind::kGpu:
-      return "gpu";
-    case DeviceKind::kEmulated:
-      return "emulated";
-    case DeviceKind::kUnspecified:
-      break;
-  }
-  return "unknown";
-}
-
-// "2 cores" or "1 gpu"
-std::string DevicesText(const std::vector<DeviceInfo>& devices) {
-  std::string text;
-  for (const DeviceInfo& device : devices) {
-    StrAppend(&text, text.empty() ? "" : ", ",
-              device.kind == DeviceKind::kCpu ? StrCat("cpu ", device.cores)
-                                              : StrCat(KindName(device.kind), " ", device.model));
-  }
-  return text;
-}
-
-Json WorkerJson(const client::WorkerSummary& worker) {
-  Json devices = Json::array();
-  for (const DeviceInfo& device : worker.devices) {
-    devices.push_back({{"kind", KindName(device.kind)},
-                       {"model", device.model},
-                       {"uuid", device.uuid},
-                       {"cores", device.cores},
-                       {"groups", device.groups},
-                       {"memory_bytes", device.memory_bytes}});
-  }
-  Json rates = Json::array();
-  for (const KernelRate& rate : worker.rates) {
-    rates.push_back({{"kernel", rate.kernel},
-                     {"device", KindName(rate.device)},
-                     {"tasks_per_second", rate.tasks_per_second},
-                     {"fixed_seconds", rate.fixed_seconds}});
-  }
-  return {
-      {"id", worker.id.value()},           {"name", worker.name},       {"state", worker.state},
-      {"address", worker.address},         {"version", worker.version}, {"leases", worker.leases},
-      {"leaves_done", worker.leaves_done}, {"devices", devices},        {"rates", rates}};
-}
-
-absl::Status ListWorkers(Context* context) {
-  ASSIGN_OR_RETURN(client::Client * client, context->client());
-  ASSIGN_OR_RETURN(const auto workers, client->ListWorkers());
-  Table table("workers", {{"NAME"},
-                          {"STATE"},
-                          {"DEVICES"},
-                          {"LEASES"},
-                          {"LEAVES DONE"},
-                          {"ADDRESS", Column::kWide},
-                          {"VERSION", Column::kWide}});
-  for (const auto& worker : workers) {
-    table.Add({worker.name, worker.state, DevicesText(worker.devices), StrCat(worker.leases),
-               HumanCount(static_cast<double>(worker.leaves_done)), worker.address, worker.version},
-              WorkerJson(worker));
-  }
-  std::cout << table.Render(context->format());
-  return absl::OkStatus();
-}
-
-Record WorkerRecord(const client::WorkerSummary& worker) {
-  Record record("worker", worker.name, WorkerJson(worker));
-  record.Line("worker", StrCat(worker.name, " (", worker.id.value(), ")"));
-  record.Line("state", worker.state);
-  record.Line("address", worker.address);
-  record.Line("version", worker.version);
-  record.Line("devices", DevicesText(worker.devices));
-  record.Line("leases", StrCat(worker.leases));
-  record.Line("leaves done", StrCat(worker.leaves_done));
-  for (const KernelRate& rate : worker.rates) {
-    record.Line("rate", StrCat(rate.kernel, " on ", KindName(rate.device), ": ",
-                               HumanCount(rate.tasks_per_second), " tasks/s + ",
-                               HumanDuration(absl::Seconds(rate.fixed_seconds)), " a batch"));
-  }
-  return record;
-}
-
-absl::Status ShowWorker(Context* context, const std::string& name) {
-  ASSIGN_OR_RETURN(client::Client * client, context->client());
-  ASSIGN_OR_RETURN(const auto workers, client->ListWorkers());
-  std::vector<std::string> names;
-  for (const auto& worker : workers) {
-    names.push_back(worker.name);
-    if (worker.name != name && StrCat(worker.id.value()) != name) continue;
-    std::cout << WorkerRecord(worker).Render(context->format());
-    return absl::OkStatus();
-  }
-  const std::string near = DidYouMean(name, names);
-  return Error(absl::StatusCode::kNotFound, reason::kWorkerNotFound,
-               StrCat("no worker is named ", Quoted(name), near, near.empty() ? "; " : " ",
-                      "`tandem worker ls` lists them"));
-}
-
 Json KernelJson(const KernelInfo& kernel) {
   return {{"name", kernel.name},
           {"identity", kernel.identity()},
@@ -219,16 +119,7 @@ void AddWorkerCommands(CLI::App* app, Context* context) {
                "  tandem worker ls\n");
   AddStart(worker, context, "tandem-worker",
            "  tandem worker start --master 10.0.0.1:7460 --dir /var/lib/tandem\n");
-  AddFormat(AddCommand(worker, context, "ls", "List workers.",
-                       "  tandem worker ls\n  tandem worker ls -o wide\n",
-                       [context] { return ListWorkers(context); }),
-            context);
-  const auto name = std::make_shared<std::string>();
-  CLI::App* show = AddCommand(
-      worker, context, "show", "Show a worker: devices, leases, measured rates.",
-      "  tandem worker show w1\n", [context, name] { return ShowWorker(context, *name); });
-  show->add_option("name", *name, "Its name or number")->required()->type_name("WORKER");
-  AddFormat(show, context);
+  AddWorkerSubcommands(worker, context);
 }
 
 void AddMasterCommands(CLI::App* app, Context* context) {

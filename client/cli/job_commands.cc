@@ -1,9 +1,12 @@
 // `tandem job …`.
 #include <iostream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/explain_text.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/job_text.h"
 #include "client/cli/option_types.h"
@@ -24,6 +27,7 @@ constexpr uint64_t kPrintedElementsMax = 4096;
 struct JobFlags {
   std::string selector;
   std::vector<std::string> states, outs, labels;
+  std::string owner, kernel, since, page;
   std::string name_prefix, tasks, on_ctrl_c = "detach";
   uint64_t limit = 100;
   bool all_owners = false, force = false, quiet = false, wait = false;
@@ -51,11 +55,20 @@ absl::Status List(Context* context, const JobFlags& flags) {
   }
   filter.name_prefix = flags.name_prefix;
   ASSIGN_OR_RETURN(filter.labels, ParseLabels(flags.labels));
+  if (!flags.since.empty()) {
+    ASSIGN_OR_RETURN(const absl::Duration since, ParseDuration(flags.since));
+    filter.submitted_since = absl::Now() - since;
+  }
+  filter.owner = flags.owner;
+  filter.kernel = flags.kernel;
   filter.all_owners = flags.all_owners;
   filter.limit = flags.limit;
+  filter.page_token = flags.page;
   ASSIGN_OR_RETURN(client::Client * client, context->client());
-  ASSIGN_OR_RETURN(const auto jobs, client->List(filter));
+  std::string next_page;
+  ASSIGN_OR_RETURN(const auto jobs, client->List(filter, &next_page));
   std::cout << JobTable(jobs).Render(context->format());
+  if (!next_page.empty()) std::cerr << "there are more: add --page " << next_page << '\n';
   return absl::OkStatus();
 }
 
@@ -150,6 +163,17 @@ absl::Status Failures(Context* context, client::Client* client, JobId job, uint6
   return absl::OkStatus();
 }
 
+absl::Status Explain(Context* context, client::Client* client, JobId job) {
+  ASSIGN_OR_RETURN(const client::JobExplanation explanation, client->Explain(job));
+  if (context->json()) {
+    std::cout << RenderObject("job_explanation", ExplanationJson(explanation),
+                              context->format() == Format::kJsonl);
+  } else {
+    std::cout << ExplanationText(explanation);
+  }
+  return absl::OkStatus();
+}
+
 using Flags = std::shared_ptr<JobFlags>;
 
 // A command on the jobs that a selector names: `work` is called for each.
@@ -168,16 +192,22 @@ CLI::App* AddSelecting(CLI::App* job, Context* context, const Flags& flags, cons
 
 void AddList(CLI::App* job, Context* context, const Flags& flags) {
   CLI::App* list = AddCommand(job, context, "ls", "List jobs, newest first.",
-                              "  tandem job ls\n  tandem job ls --state RUNNING -o json\n",
+                              "  tandem job ls\n  tandem job ls --state RUNNING -o json\n"
+                              "  tandem job ls --kernel kmer_count --since 2h --label team=a\n",
                               [context, flags] { return List(context, *flags); });
   list->add_option("--state", flags->states, "Only jobs in this state; may be given again")
       ->check(OneOf({"PENDING", "RUNNING", "MERGING", "SUCCEEDED", "FAILED", "CANCELLED"}))
       ->allow_extra_args(false);
   list->add_option("--name", flags->name_prefix, "Only jobs whose name begins so");
+  list->add_option("--kernel", flags->kernel, "Only jobs of this kernel")->type_name("KERNEL");
   list->add_option("--label", flags->labels, "Only jobs with this label; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  list->add_option("--since", flags->since, "Only jobs submitted within the last …: 2h, 3-00:00:00")
+      ->type_name("DURATION");
+  list->add_option("--owner", flags->owner, "Only this owner's jobs")->type_name("OWNER");
   list->add_option("--limit", flags->limit, "At most so many")->check(Count(1));
+  list->add_option("--page", flags->page, "Go on where an earlier list ended")->type_name("PAGE");
   list->add_flag("--all-owners", flags->all_owners, "Everybody's jobs");
   AddFormat(list, context);
 }
@@ -231,6 +261,10 @@ void AddJobCommands(CLI::App* app, Context* context) {
   AddSelecting(job, context, flags, "show", "Show a job, and why it waits.",
                "  tandem job show 7\n  tandem job show last -o json\n",
                [context](client::Client* client, JobId id) { return Show(context, client, id); });
+  AddSelecting(
+      job, context, flags, "explain", "Say where a job's time went, and what would make it faster.",
+      "  tandem job explain last\n  tandem job explain 7 -o json\n",
+      [context](client::Client* client, JobId id) { return Explain(context, client, id); });
   AddWait(job, context, flags);
   AddSelecting(job, context, flags, "cancel", "Cancel jobs. What is done stays readable.",
                "  tandem job cancel 7\n  tandem job cancel all\n",

@@ -1,11 +1,16 @@
 #include "client/lib/byte_source.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/data/sha256.h"
 
 namespace tandem::client {
 namespace {
@@ -15,6 +20,10 @@ class MemoryOrigin final : public ByteOrigin {
   explicit MemoryOrigin(std::string bytes) : bytes_(std::move(bytes)) {}
   absl::Status Read(uint64_t from, TakeChunk take) const override {
     return TakeInChunks(std::string_view(bytes_).substr(from), take);
+  }
+  bool AddIdentity(ByteIdentity* to) const override {
+    StrAppend(&to->text, "memory ", Sha256Of(bytes_), "\n");
+    return true;
   }
 
  private:
@@ -38,6 +47,21 @@ class FileOrigin final : public ByteOrigin {
       at += chunk.size();
     }
     return file.CheckUnchanged();
+  }
+  bool AddIdentity(ByteIdentity* to) const override {
+    // A change within the same tick of the clock would not show.
+    constexpr absl::Duration kSettled = absl::Seconds(2);
+    struct stat info {};
+    if (stat(path_.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+    const absl::Time now = absl::Now();
+    const absl::Time modified = absl::TimeFromTimespec(info.st_mtim);
+    const absl::Time changed = absl::TimeFromTimespec(info.st_ctim);
+    const FileIdentity found{static_cast<uint64_t>(info.st_size), absl::ToUnixNanos(modified)};
+    if (!(found == identity_)) return false;
+    StrAppend(&to->text, "file ", info.st_dev, " ", info.st_ino, " ", found.size, " ",
+              found.mtime_ns, " ", absl::ToUnixNanos(changed), " ", offset_, "\n");
+    to->settled = to->settled && changed + kSettled < now && modified + kSettled < now;
+    return true;
   }
 
  private:
@@ -80,6 +104,14 @@ ByteSource ByteSource::Of(std::shared_ptr<const ByteOrigin> origin, uint64_t siz
   source.size_ = size;
   source.pieces_.push_back({std::move(origin), size});
   return source;
+}
+
+std::optional<ByteIdentity> ByteSource::IdentityNow() const {
+  ByteIdentity identity;
+  for (const Piece& piece : pieces_) {
+    if (!piece.origin->AddIdentity(&identity)) return std::nullopt;
+  }
+  return identity;
 }
 
 void ByteSource::Append(const ByteSource& other) {

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,12 +36,21 @@ inline constexpr uint64_t kChunkBytes = 1 << 20;
 // Takes consecutive chunks of at most kChunkBytes.
 using TakeChunk = absl::FunctionRef<absl::Status(std::string_view)>;
 
+// What bytes are known by without reading them: equal texts mean equal bytes, as far as the file
+// system can tell.
+struct ByteIdentity {
+  std::string text;
+  bool settled = true;  // nothing of it changed just now, within a tick of the clock
+};
+
 // A run of bytes that can be read again and again, and yields the same each time or an error.
 class ByteOrigin {
  public:
   virtual ~ByteOrigin() = default;
   // From byte `from` to the end, until `take` fails.
   virtual absl::Status Read(uint64_t from, TakeChunk take) const = 0;
+  // False: it can only be known by reading it.
+  virtual bool AddIdentity(ByteIdentity* to) const { return false; }
 };
 
 // Hands `bytes` to `take` in chunks.
@@ -63,6 +73,9 @@ class ByteSource {
   // Calls `take` with what follows byte `from`, until it fails.
   absl::Status Read(uint64_t from, TakeChunk take) const;
   absl::StatusOr<std::string> ReadAll() const;
+
+  // Nothing when a part of it is made while it is read, cannot be looked at, or has changed.
+  std::optional<ByteIdentity> IdentityNow() const;
 
  private:
   struct Piece {

@@ -5,31 +5,20 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "client/lib/client_impl.h"
 #include "client/lib/convert.h"
+#include "client/lib/hash_cache.h"
 #include "client/lib/read_items.h"
 #include "common/base/check.h"
-#include "common/base/error.h"
 #include "common/base/status_macros.h"
-#include "common/base/strings.h"
 #include "common/model/job_spec_check.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/owner.h"
-#include "common/rpc/status.h"
 #include "common/wire/job_spec.h"
 #include "common/wire/kernel.h"
 #include "common/wire/lease_messages.h"
-#include "tandem/v1/cluster.grpc.pb.h"
-#include "tandem/v1/data.grpc.pb.h"
-#include "tandem/v1/jobs.grpc.pb.h"
 
 namespace tandem::client {
 namespace {
 
-constexpr absl::Duration kBackoffFirst = absl::Milliseconds(50);
-constexpr absl::Duration kBackoffMax = absl::Seconds(2);
 constexpr int kBlobsAStat = 1000;
 
 std::string FreshRequestId() {
@@ -70,112 +59,6 @@ std::optional<JobState> JobStateFromName(std::string_view name) {
   return std::nullopt;
 }
 
-class Client::Impl {
- public:
-  explicit Impl(Options options)
-      : options_(std::move(options)),
-        control_(rpc::Connect(options_.address, rpc::Traffic::kControl)),
-        bulk_(rpc::Connect(options_.address, rpc::Traffic::kBulk)),
-        jobs(v1::Jobs::NewStub(control_)),
-        cluster(v1::Cluster::NewStub(control_)),
-        lists(v1::Data::NewStub(control_)),
-        data(v1::Data::NewStub(bulk_)) {}
-
-  // Calls `call(context)` and again after a while when no master answers; what it is called for
-  // must be idempotent.
-  template <class Call>
-  absl::Status Retry(absl::Duration patience, Call call) {
-    const absl::Time give_up = absl::Now() + patience;
-    for (absl::Duration backoff = kBackoffFirst;; backoff = std::min(backoff * 2, kBackoffMax)) {
-      grpc::ClientContext context;
-      rpc::SetOwner(&context, options_.owner);
-      context.set_deadline(absl::ToChronoTime(absl::Now() + options_.deadline));
-      const absl::Status status = rpc::FromGrpc(call(&context));
-      if (status.code() != absl::StatusCode::kUnavailable) return status;
-      if (absl::Now() + backoff >= give_up) return Unavailable(status);
-      absl::SleepFor(backoff);
-    }
-  }
-
-  // The same for a watch, which StopWaiting() ends also between two calls.
-  template <class Call>
-  absl::Status RetryWatch(Call call) {
-    bool away = false;
-    const absl::Time give_up = absl::Now() + options_.watch_patience;
-    for (absl::Duration backoff = kBackoffFirst;; backoff = std::min(backoff * 2, kBackoffMax)) {
-      grpc::ClientContext context;
-      rpc::SetOwner(&context, options_.owner);
-      const absl::Status status = rpc::FromGrpc(call(&context));
-      if (status.code() != absl::StatusCode::kUnavailable) return status;
-      if (absl::Now() + backoff >= give_up) return Unavailable(status);
-      if (!std::exchange(away, true) && options_.on_away) options_.on_away();
-      absl::MutexLock lock(&mu_);
-      mu_.AwaitWithTimeout(absl::Condition(&stopped_), backoff);
-      if (stopped_) return absl::OkStatus();
-    }
-  }
-
-  // One unary call.
-  template <class Stub, class Request, class Response>
-  absl::Status Call(Stub* stub,
-                    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                    const Request& request, Response* response) {
-    return Retry(options_.patience, [&](grpc::ClientContext* context) {
-      return (stub->*method)(context, request, response);
-    });
-  }
-
-  absl::Status Unavailable(const absl::Status& status) const {
-    if (!ReasonOf(status).empty()) return status;
-    return Error(
-        absl::StatusCode::kUnavailable, reason::kMasterUnavailable,
-        StrCat("no master answers at ", options_.address, " (", ToStd(status.message()),
-               "); start one with `tandem up`, or name it with --address or TANDEM_ADDRESS"));
-  }
-
-  // The watch that Wait reads, so that StopWaiting can end it.
-  bool BeginWatch(grpc::ClientContext* context) {
-    absl::MutexLock lock(&mu_);
-    watch_ = stopped_ ? nullptr : context;
-    return !stopped_;
-  }
-  void EndWatch() {
-    absl::MutexLock lock(&mu_);
-    watch_ = nullptr;
-  }
-  bool stopped() {
-    absl::MutexLock lock(&mu_);
-    return stopped_;
-  }
-  void StopWaiting() {
-    absl::MutexLock lock(&mu_);
-    stopped_ = true;
-    if (watch_ != nullptr) watch_->TryCancel();
-  }
-  void Prepare(grpc::ClientContext* context) const { rpc::SetOwner(context, options_.owner); }
-
-  // An upload that the master has not, and how many of its bytes it has.
-  struct Missing {
-    const client::Upload* upload;
-    uint64_t from;
-  };
-  absl::StatusOr<std::vector<Missing>> FindMissing(const std::vector<client::Upload>& uploads);
-  absl::StatusOr<uint64_t> UploadOne(const client::Upload& upload, uint64_t from,
-                                     absl::FunctionRef<void(uint64_t)> sent);
-
- private:
-  const Options options_;
-  const std::shared_ptr<grpc::Channel> control_, bulk_;
-  absl::Mutex mu_;
-  grpc::ClientContext* watch_ ABSL_GUARDED_BY(mu_) = nullptr;
-  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-
- public:
-  const std::unique_ptr<v1::Jobs::Stub> jobs;
-  const std::unique_ptr<v1::Cluster::Stub> cluster;
-  const std::unique_ptr<v1::Data::Stub> lists, data;
-};
-
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Client::~Client() = default;
 
@@ -184,6 +67,30 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(Options options) {
   if (options.owner.empty()) options.owner = rpc::LocalOwner();
   RETURN_IF_ERROR(rpc::CheckOwner(options.owner));
   return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(std::move(options))));
+}
+
+absl::Status Client::Impl::Greet() {
+  if (greeted_.load(std::memory_order_acquire)) return absl::OkStatus();
+  grpc::ClientContext context;
+  Prepare(&context);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.deadline));
+  const rpc::Release mine{std::string(rpc::Version()), rpc::kApi};
+  v1::GetMasterRequest request;
+  request.set_client_version(mine.version);
+  request.set_api(mine.api);
+  v1::MasterInfo master;
+  absl::Status status = rpc::FromGrpc(cluster->GetMaster(&context, request, &master));
+  if (status.ok()) status = rpc::CheckSkew(mine, {master.version(), master.api()});
+  if (status.ok()) greeted_.store(true, std::memory_order_release);
+  return status;
+}
+
+absl::Status Client::Impl::Known(const absl::Status& status) const {
+  if (status.code() != absl::StatusCode::kUnimplemented || !ReasonOf(status).empty()) return status;
+  return Error(absl::StatusCode::kFailedPrecondition, reason::kVersionSkew,
+               StrCat("the master at ", options_.address,
+                      " does not have this call: it is of an older release than this client, ",
+                      rpc::Version(), "; `tandem master status` shows its version"));
 }
 
 // ---- the cluster ----
@@ -297,6 +204,32 @@ absl::StatusOr<std::vector<Client::Impl::Missing>> Client::Impl::FindMissing(
   return missing;
 }
 
+absl::StatusOr<uint64_t> Client::Impl::UploadWhole(const client::Upload& upload, uint64_t from,
+                                                   absl::FunctionRef<void(uint64_t)> sent) {
+  uint64_t bytes = 0;
+  absl::Time give_up = absl::Now() + options_.patience;
+  for (absl::Duration backoff = kBackoffFirst;; backoff = std::min(backoff * 2, kBackoffMax)) {
+    uint64_t now = 0;
+    const absl::StatusOr<uint64_t> done = UploadOne(upload, from, [&](uint64_t so_far) {
+      now = so_far;
+      sent(bytes + so_far);
+    });
+    if (done.ok()) return bytes + *done;
+    const absl::Status& failed = done.status();
+    if (ReasonOf(failed) == reason::kChecksumMismatch) HashCache::OfUser()->Forget(upload.id);
+    if (!absl::IsUnavailable(failed) && !absl::IsAborted(failed)) return failed;
+    bytes += now;
+    ASSIGN_OR_RETURN(const std::vector<Missing> missing, FindMissing({upload}));
+    if (missing.empty()) return bytes;
+    if (missing[0].from > from) give_up = absl::Now() + options_.patience;
+    if (absl::Now() + backoff >= give_up) {
+      return absl::IsUnavailable(failed) ? Unavailable(failed) : failed;
+    }
+    from = missing[0].from;
+    absl::SleepFor(backoff);
+  }
+}
+
 absl::StatusOr<uint64_t> Client::BytesToUpload(const std::vector<client::Upload>& uploads) {
   ASSIGN_OR_RETURN(const auto missing, impl_->FindMissing(uploads));
   uint64_t bytes = 0;
@@ -311,8 +244,8 @@ absl::StatusOr<uint64_t> Client::Upload(const std::vector<client::Upload>& uploa
   for (const auto& [upload, from] : missing) total += upload->source.size() - from;
   for (const auto& [upload, from] : missing) {
     const uint64_t before = sent;
-    ASSIGN_OR_RETURN(const uint64_t bytes, impl_->UploadOne(*upload, from, [&](uint64_t done) {
-      progress(before + done, total);
+    ASSIGN_OR_RETURN(const uint64_t bytes, impl_->UploadWhole(*upload, from, [&](uint64_t done) {
+      progress(std::min(total, before + done), total);
     }));
     sent = before + bytes;
   }
@@ -375,12 +308,17 @@ absl::StatusOr<JobInfo> Client::Get(JobId job) {
   return FromWire(&response);
 }
 
-absl::StatusOr<std::vector<JobInfo>> Client::List(const ListFilter& filter) {
+absl::StatusOr<std::vector<JobInfo>> Client::List(const ListFilter& filter,
+                                                  std::string* next_page_token) {
   v1::ListJobsRequest request;
   for (const JobState state : filter.states) request.add_states(ToWire(state));
   request.set_name_prefix(filter.name_prefix);
   request.mutable_labels()->insert(filter.labels.begin(), filter.labels.end());
   request.set_all_owners(filter.all_owners);
+  request.set_owner(filter.owner);
+  request.set_kernel(filter.kernel);
+  if (filter.submitted_since) ToWire(*filter.submitted_since, request.mutable_submitted_since());
+  request.set_page_token(filter.page_token);
   std::vector<JobInfo> jobs;
   do {
     request.set_page_size(
@@ -392,6 +330,7 @@ absl::StatusOr<std::vector<JobInfo>> Client::List(const ListFilter& filter) {
     }
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty() && jobs.size() < filter.limit);
+  if (next_page_token != nullptr) *next_page_token = request.page_token();
   return jobs;
 }
 
@@ -469,6 +408,7 @@ absl::Status Client::ReadOutput(JobId job, const std::string& output,
   request.set_task_count(selection.task_count);
   request.set_failed_as_zero(selection.failed_as_zero);
   request.set_when_ended(selection.when_ended);
+  RETURN_IF_ERROR(impl_->AwaitGreeting());
   grpc::ClientContext context;
   impl_->Prepare(&context);
   const auto reader = impl_->data->ReadOutput(&context, request);

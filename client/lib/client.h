@@ -105,19 +105,120 @@ struct ListFilter {
   std::string name_prefix;
   std::map<std::string, std::string> labels;
   bool all_owners = false;
+  std::string owner;   // only this owner's; "": the caller's
+  std::string kernel;  // only of the kernel of this name
+  std::optional<absl::Time> submitted_since;
   uint64_t limit = 100;
+  std::string page_token;  // where an earlier list ended
 };
 
 struct WorkerSummary {
   WorkerId id;
   std::string name;
-  std::string state;  // "ATTACHED", "DRAINING", "LOST"
+  std::string state;   // "ATTACHED", "DRAINING", "DRAINED", "LOST"
+  bool drain = false;  // it is to take no work, attached or not
   std::string address;
   std::string version;
   std::vector<DeviceInfo> devices;
   std::vector<KernelRate> rates;
   uint64_t leases = 0;
   uint64_t leaves_done = 0;
+  // Since the master started.
+  uint64_t tasks_done = 0;
+  absl::Duration busy;  // of its core groups together
+  uint64_t fetched_bytes = 0;
+  uint64_t pushed_bytes = 0;
+  uint64_t executors_lost = 0;
+  uint32_t groups = 0;     // core groups: how many pieces it can run at once
+  absl::Duration queued;   // predicted, of what it holds
+  absl::Duration latency;  // a round trip
+  std::optional<absl::Time> attached, last_heard;
+  std::vector<JobId> jobs;  // that it holds leaves of; some of them
+};
+
+// One thing that explains what is seen.
+struct Finding {
+  std::string token;  // stable: "OPERAND_FETCH"
+  double share = 0;   // of the time in question; 0 where that says nothing
+  std::string what;
+  std::string advice;  // may be empty
+};
+
+// What running a job cost on one device: docs/protocol.md says what each number means.
+struct Usage {
+  uint64_t pieces = 0;
+  uint64_t tasks = 0;
+  absl::Duration body, host, stall, fetch, push, merge;
+  uint64_t fetched_bytes = 0;
+  uint64_t mapped_bytes = 0;
+  uint64_t path_bytes = 0;
+  uint64_t generated_bytes = 0;
+  uint64_t inline_output_bytes = 0;
+  uint64_t pushed_output_bytes = 0;
+  uint64_t pushes = 0;
+  uint64_t merges = 0;
+  uint64_t partials = 0;
+};
+struct WorkerUsage {
+  WorkerId worker;  // not valid: all those that are not listed for themselves
+  std::string name;
+  DeviceKind device = DeviceKind::kUnspecified;
+  uint32_t groups = 0;
+  Usage usage;
+  uint64_t leases = 0;
+  uint64_t leaves = 0;
+  uint64_t returned_leaves = 0;
+  absl::Duration first, last;  // since the submit
+  absl::Duration other;        // its core groups' time for other jobs in between
+};
+struct JobAccount {
+  absl::Duration pending, running, merging;
+  std::vector<std::pair<std::string, absl::Duration>> waits;  // by reason, longest first
+  std::vector<WorkerUsage> workers;
+  uint64_t commits = 0;
+  absl::Duration commit_wait, commit_wait_max;
+  uint64_t merge_grants = 0;
+  uint64_t crashes = 0;
+  bool partial = false;  // counted since the master's last restart only
+};
+struct JobExplanation {
+  JobInfo job;
+  std::optional<JobAccount> account;  // none: no longer kept
+  std::vector<Finding> findings;      // the weightiest first; never empty
+};
+struct JobAtWorker {
+  JobId job;
+  uint64_t leases = 0;
+  uint64_t leaves = 0;
+  uint64_t free_leaves = 0;
+  std::string note;
+};
+struct WorkerExplanation {
+  WorkerSummary worker;
+  std::vector<Finding> findings;
+  std::vector<JobAtWorker> jobs;
+};
+
+struct BlobSummary {
+  BlobId id;
+  uint64_t size = 0;
+  std::optional<absl::Time> created;
+  std::vector<JobId> jobs;  // that name it, newest first; some of them
+  uint64_t job_count = 0;
+  bool in_use = false;      // by a job that has not ended
+  bool unfinished = false;  // an upload that was begun; `size` is what has come
+};
+struct KindUsage {
+  std::string kind;  // "blobs", "uploads", "results", "journal"
+  uint64_t bytes = 0;
+  uint64_t files = 0;
+  uint64_t owner_bytes = 0;
+  uint64_t owner_files = 0;
+};
+struct DiskUsage {
+  std::vector<KindUsage> kinds;
+  uint64_t disk_bytes = 0;
+  uint64_t disk_free_bytes = 0;
 };
 
 struct MasterSummary {
@@ -155,6 +256,20 @@ class Client {
   absl::StatusOr<KernelInfo> GetKernel(std::string_view name);
   absl::StatusOr<std::vector<WorkerSummary>> ListWorkers();
   absl::StatusOr<MasterSummary> GetMaster();
+  // By name or number. Errors: NOT_FOUND WORKER_NOT_FOUND with the nearest name.
+  absl::StatusOr<WorkerSummary> GetWorker(const std::string& worker);
+  // No new leases, unstarted work goes back, what runs finishes; for good, until it is resumed.
+  // Idempotent. It may be stopped once its state is "DRAINED".
+  absl::StatusOr<WorkerSummary> DrainWorker(const std::string& worker);
+  absl::StatusOr<WorkerSummary> ResumeWorker(const std::string& worker);
+  // Why it gets, or does not get, work.
+  absl::StatusOr<WorkerExplanation> ExplainWorker(const std::string& worker);
+
+  // The caller's blobs, and uploads that were begun and not finished.
+  absl::StatusOr<std::vector<BlobSummary>> ListBlobs();
+  // Its size. Errors: NOT_FOUND BLOB_NOT_FOUND; FAILED_PRECONDITION BLOB_IN_USE.
+  absl::StatusOr<uint64_t> DeleteBlob(const BlobId& blob);
+  absl::StatusOr<DiskUsage> GetDiskUsage();
 
   // How many bytes Upload() would send.
   absl::StatusOr<uint64_t> BytesToUpload(const std::vector<client::Upload>& uploads);
@@ -166,7 +281,11 @@ class Client {
   absl::StatusOr<JobInfo> Submit(const JobSpec& spec, std::string request_id = "");
   absl::StatusOr<JobPlan> Plan(const JobSpec& spec);
   absl::StatusOr<JobInfo> Get(JobId job);
-  absl::StatusOr<std::vector<JobInfo>> List(const ListFilter& filter);
+  // `next_page_token`, where given: what goes on behind the last one; "" when there is no more.
+  absl::StatusOr<std::vector<JobInfo>> List(const ListFilter& filter,
+                                            std::string* next_page_token = nullptr);
+  // Where its time went, while it runs too.
+  absl::StatusOr<JobExplanation> Explain(JobId job);
   absl::StatusOr<JobInfo> Cancel(JobId job);
   // The failed tasks from `first` on, at most `limit`.
   absl::StatusOr<std::vector<TaskFailure>> Failures(JobId job, uint64_t limit);
@@ -183,6 +302,9 @@ class Client {
                           Sink sink);
   // The first task from `from` on that an output, not reduced, has no result of yet.
   absl::StatusOr<uint64_t> DoneUntil(JobId job, const std::string& output, uint64_t from);
+  // A blob's bytes, checked against its hash at the end. Errors: NOT_FOUND BLOB_NOT_FOUND;
+  // DATA_LOSS CHECKSUM_MISMATCH.
+  absl::Status ReadBlob(const BlobId& blob, uint64_t* size, Sink sink);
   // A ragged output's items in order of tasks; failed tasks have none.
   absl::Status ReadItems(JobId job, const std::string& output, const TaskSelection& selection,
                          ItemSink sink);

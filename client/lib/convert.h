@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "client/lib/client.h"
 #include "tandem/v1/cluster.pb.h"
+#include "tandem/v1/data.pb.h"
 #include "tandem/v1/jobs.pb.h"
 
 namespace tandem::client {
@@ -17,7 +18,12 @@ absl::StatusOr<JobInfo> FromWire(v1::Job* job);
 absl::StatusOr<JobPlan> FromWire(v1::JobPlan* plan);
 absl::StatusOr<WorkerSummary> FromWire(v1::WorkerInfo* worker);
 MasterSummary FromWire(const v1::MasterInfo& master);
+absl::StatusOr<JobExplanation> FromWire(v1::JobExplanation* explanation);
+absl::StatusOr<WorkerExplanation> FromWire(v1::WorkerExplanation* explanation);
+BlobSummary FromWire(const v1::BlobEntry& entry);
+DiskUsage FromWire(const v1::DiskUsage& usage);
 v1::JobState ToWire(JobState state);
+void ToWire(absl::Time time, google::protobuf::Timestamp* to);
 
 }  // namespace tandem::client
 

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "client/lib/fasta.h"
+#include "client/lib/hash_cache.h"
 #include "client/lib/npy_source.h"
 #include "client/lib/path_operand.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
-#include "common/data/sha256.h"
 
 namespace tandem::client {
 namespace {
@@ -267,12 +267,7 @@ absl::StatusOr<Locator> LocateBytes(const ByteSource& source, std::string_view w
     ASSIGN_OR_RETURN(std::string bytes, source.ReadAll());
     return Locator(InlineLocator{std::move(bytes)});
   }
-  Sha256 hash;
-  RETURN_IF_ERROR(source.Read(0, [&](std::string_view chunk) {
-    hash.Update(chunk);
-    return absl::OkStatus();
-  }));
-  const BlobId id = hash.Finish();
+  ASSIGN_OR_RETURN(const BlobId id, HashCache::OfUser()->IdOf(source));
   uploads->push_back(Upload{id, source, std::string(what)});
   return Locator(BlobLocator{id, source.size()});
 }

@@ -1,0 +1,166 @@
+#include "client/cli/worker_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "client/cli/progress.h"
+#include "common/base/strings.h"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string JobsText(const std::vector<JobId>& jobs) {
+  std::string text;
+  for (const JobId job : jobs) StrAppend(&text, text.empty() ? "" : ",", job);
+  return text.empty() ? "-" : text;
+}
+
+// To three digits.
+std::string Time(absl::Duration duration) {
+  if (duration <= absl::ZeroDuration()) return "-";
+  absl::Duration unit = absl::Nanoseconds(1);
+  while (unit * 1000 <= duration) unit *= 10;
+  return HumanDuration(absl::Floor(duration + unit / 2, unit));
+}
+
+// A counter may have begun anew with the worker.
+double Rate(uint64_t before, uint64_t now, double seconds) {
+  return seconds > 0 && now >= before ? static_cast<double>(now - before) / seconds : 0;
+}
+
+}  // namespace
+
+std::string_view KindName(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kCpu:
+      return "cpu";
+    case DeviceKind::kGpu:
+      return "gpu";
+    case DeviceKind::kEmulated:
+      return "emulated";
+    case DeviceKind::kUnspecified:
+      break;
+  }
+  return "unknown";
+}
+
+std::string DevicesText(const std::vector<DeviceInfo>& devices) {
+  std::string text;
+  for (const DeviceInfo& device : devices) {
+    StrAppend(&text, text.empty() ? "" : ", ",
+              device.kind == DeviceKind::kCpu ? StrCat("cpu ", device.cores)
+                                              : StrCat(KindName(device.kind), " ", device.model));
+  }
+  return text;
+}
+
+std::string RateText(const KernelRate& rate) {
+  return StrCat(rate.kernel, " on ", KindName(rate.device), ": ", HumanCount(rate.tasks_per_second),
+                " tasks/s + ", HumanDuration(absl::Seconds(rate.fixed_seconds)), " a batch");
+}
+
+Json WorkerJson(const client::WorkerSummary& worker) {
+  Json devices = Json::array();
+  for (const DeviceInfo& device : worker.devices) {
+    devices.push_back({{"kind", KindName(device.kind)},
+                       {"model", device.model},
+                       {"uuid", device.uuid},
+                       {"cores", device.cores},
+                       {"groups", device.groups},
+                       {"memory_bytes", device.memory_bytes}});
+  }
+  Json rates = Json::array();
+  for (const KernelRate& rate : worker.rates) {
+    rates.push_back({{"kernel", rate.kernel},
+                     {"device", KindName(rate.device)},
+                     {"tasks_per_second", rate.tasks_per_second},
+                     {"fixed_seconds", rate.fixed_seconds}});
+  }
+  Json jobs = Json::array();
+  for (const JobId job : worker.jobs) jobs.push_back(job.value());
+  return {{"id", worker.id.value()},
+          {"name", worker.name},
+          {"state", worker.state},
+          {"drain", worker.drain},
+          {"address", worker.address},
+          {"version", worker.version},
+          {"leases", worker.leases},
+          {"leaves_done", worker.leaves_done},
+          {"tasks_done", worker.tasks_done},
+          {"busy_seconds", absl::ToDoubleSeconds(worker.busy)},
+          {"groups", worker.groups},
+          {"queued_seconds", absl::ToDoubleSeconds(worker.queued)},
+          {"latency_seconds", absl::ToDoubleSeconds(worker.latency)},
+          {"fetched_bytes", worker.fetched_bytes},
+          {"pushed_bytes", worker.pushed_bytes},
+          {"executors_lost", worker.executors_lost},
+          {"jobs", jobs},
+          {"devices", devices},
+          {"rates", rates}};
+}
+
+Record WorkerRecord(const client::WorkerSummary& worker) {
+  Record record("worker", worker.name, WorkerJson(worker));
+  record.Line("worker", StrCat(worker.name, " (", worker.id.value(), ")"));
+  record.Line("state", worker.state);
+  if (worker.drain) {
+    record.Line("drained",
+                StrCat("it takes no work until `tandem worker resume ", worker.name, "`",
+                       worker.state == "DRAINED" ? "; it holds nothing and may be stopped" : ""));
+  }
+  record.Line("address", worker.address);
+  record.Line("version", worker.version);
+  record.Line("devices", DevicesText(worker.devices));
+  record.Line("leases", StrCat(worker.leases));
+  record.Line("jobs", worker.jobs.empty() ? "" : JobsText(worker.jobs));
+  record.Line("leaves done", StrCat(worker.leaves_done));
+  record.Line("lost", worker.executors_lost == 0
+                          ? ""
+                          : StrCat(worker.executors_lost, " executors, since the master started"));
+  for (const KernelRate& rate : worker.rates) record.Line("rate", RateText(rate));
+  return record;
+}
+
+Table TopTable(const std::vector<client::WorkerSummary>& before,
+               const std::vector<client::WorkerSummary>& now, absl::Duration between) {
+  Table table("workers", {{"NAME"},
+                          {"STATE"},
+                          {"GROUPS"},
+                          {"BUSY"},
+                          {"TASKS/S"},
+                          {"LEASES"},
+                          {"QUEUED"},
+                          {"FETCHED/S"},
+                          {"PUSHED/S"},
+                          {"ROUND TRIP"},
+                          {"JOBS"}});
+  const double seconds = absl::ToDoubleSeconds(between);
+  for (const client::WorkerSummary& worker : now) {
+    const auto same = std::ranges::find(before, worker.id, &client::WorkerSummary::id);
+    const client::WorkerSummary was = same == before.end() ? client::WorkerSummary() : *same;
+    const double busy =
+        seconds > 0 && worker.groups > 0
+            ? std::clamp(absl::ToDoubleSeconds(worker.busy - was.busy) / seconds / worker.groups,
+                         0.0, 1.0)
+            : 0;
+    const double tasks = Rate(was.tasks_done, worker.tasks_done, seconds);
+    const double fetched = Rate(was.fetched_bytes, worker.fetched_bytes, seconds);
+    const double pushed = Rate(was.pushed_bytes, worker.pushed_bytes, seconds);
+    Json item = WorkerJson(worker);
+    item["busy_ratio"] = busy;
+    item["tasks_per_second"] = tasks;
+    item["fetched_bytes_per_second"] = fetched;
+    item["pushed_bytes_per_second"] = pushed;
+    table.Add(
+        {worker.name, worker.state, StrCat(worker.groups),
+         StrCat(static_cast<int>(std::lround(100 * busy)), "%"), HumanCount(tasks),
+         StrCat(worker.leases), Time(worker.queued), HumanSize(static_cast<uint64_t>(fetched)),
+         HumanSize(static_cast<uint64_t>(pushed)), Time(worker.latency), JobsText(worker.jobs)},
+        std::move(item));
+  }
+  return table;
+}
+
+}  // namespace tandem::cli

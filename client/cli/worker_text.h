@@ -1,0 +1,32 @@
+// Workers as texts and JSON.
+//
+// Thread-safety: pure functions.
+#ifndef TANDEM_CLIENT_CLI_WORKER_TEXT_H_
+#define TANDEM_CLIENT_CLI_WORKER_TEXT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/cli/table.h"
+#include "client/lib/client.h"
+
+namespace tandem::cli {
+
+std::string_view KindName(DeviceKind kind);
+// "cpu 2" or "gpu NVIDIA …"
+std::string DevicesText(const std::vector<DeviceInfo>& devices);
+// "spin on cpu: 1.2 M tasks/s + 30us a batch"
+std::string RateText(const KernelRate& rate);
+nlohmann::ordered_json WorkerJson(const client::WorkerSummary& worker);
+Record WorkerRecord(const client::WorkerSummary& worker);
+// What every worker does now: by what has grown from `before` (names that are not there: since the
+// master started) to `now` within `between`.
+Table TopTable(const std::vector<client::WorkerSummary>& before,
+               const std::vector<client::WorkerSummary>& now, absl::Duration between);
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_CLIENT_CLI_WORKER_TEXT_H_
