@@ -6,8 +6,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "client/cli/context.h"
-#include "client/cli/out_file.h"
 #include "client/cli/option_types.h"
+#include "client/cli/out_file.h"
 #include "client/cli/progress.h"
 #include "client/lib/hash_cache.h"
 #include "common/base/error.h"
@@ -27,11 +27,11 @@ struct DataFlags {
   std::string id, out;
   bool quiet = false, force = false, unused = false;
 };
-using Flags = std::shared_ptr<DataFlags>;
+using DataFlagsPtr = std::shared_ptr<DataFlags>;
 
 // ---- put ----
 
-absl::Status Put(Context* context, const DataFlags& flags) {
+absl::Status PutFiles(Context* context, const DataFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   std::vector<client::Upload> uploads;
   for (const std::string& path : flags.files) {
@@ -64,14 +64,14 @@ absl::Status Put(Context* context, const DataFlags& flags) {
 
 // ---- ls ----
 
-std::string JobsText(const client::BlobSummary& blob) {
+std::string UsersText(const client::BlobSummary& blob) {
   std::string text;
   for (const JobId job : blob.jobs) StrAppend(&text, text.empty() ? "" : ",", job);
   if (blob.job_count > blob.jobs.size()) text += ",…";
   return text.empty() ? "-" : text;
 }
 
-std::string StateOf(const client::BlobSummary& blob) {
+std::string BlobStateName(const client::BlobSummary& blob) {
   if (blob.unfinished) return "UNFINISHED";
   return blob.in_use ? "IN USE" : "KEPT";
 }
@@ -91,7 +91,7 @@ Json BlobJson(const client::BlobSummary& blob) {
   return item;
 }
 
-absl::Status List(Context* context) {
+absl::Status ListBlobs(Context* context) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const auto blobs, client->ListBlobs());
   const bool brief = context->format() == Format::kTable;
@@ -101,8 +101,8 @@ absl::Status List(Context* context) {
     const std::string created =
         blob.created ? absl::FormatTime("%Y-%m-%d %H:%M:%S", *blob.created, absl::LocalTimeZone())
                      : "-";
-    table.Add({brief ? hex.substr(0, kShortId) : hex, HumanSize(blob.size), created, StateOf(blob),
-               JobsText(blob)},
+    table.Add({brief ? hex.substr(0, kShortId) : hex, HumanSize(blob.size), created,
+               BlobStateName(blob), UsersText(blob)},
               BlobJson(blob));
   }
   std::cout << table.Render(context->format());
@@ -137,7 +137,7 @@ absl::StatusOr<BlobId> FindBlob(client::Client* client, const std::string& text)
                              found[0].ToHex(), " and ", found[1].ToHex(), "; give more digits"));
 }
 
-absl::Status Get(Context* context, const DataFlags& flags) {
+absl::Status GetBlob(Context* context, const DataFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   RETURN_IF_ERROR(CheckOutFile(flags.out, 0, flags.force));
   ASSIGN_OR_RETURN(const BlobId id, FindBlob(client, flags.id));
@@ -153,7 +153,7 @@ absl::Status Get(Context* context, const DataFlags& flags) {
   return file.Close();
 }
 
-absl::Status Remove(Context* context, const DataFlags& flags) {
+absl::Status RemoveBlobs(Context* context, const DataFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   std::vector<BlobId> blobs;
   for (const std::string& text : flags.ids) {
@@ -189,11 +189,11 @@ absl::Status Remove(Context* context, const DataFlags& flags) {
 absl::Status ShowUsage(Context* context) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const client::DiskUsage usage, client->GetDiskUsage());
-  Table table("kinds", {{"KIND"}, {"YOURS"}, {"FILES"}, {"EVERYBODY'S"}, {"FILES"}});
+  Table table("usages", {{"KIND"}, {"YOURS"}, {"FILES"}, {"EVERYBODY'S"}, {"FILES"}});
   for (const client::KindUsage& kind : usage.kinds) {
     table.Add({kind.kind, HumanSize(kind.owner_bytes), StrCat(kind.owner_files),
                HumanSize(kind.bytes), StrCat(kind.files)},
-              {{"kind", kind.kind},
+              {{"name", kind.kind},
                {"owner_bytes", kind.owner_bytes},
                {"owner_files", kind.owner_files},
                {"bytes", kind.bytes},
@@ -218,18 +218,18 @@ void AddDataCommands(CLI::App* app, Context* context) {
   CLI::App* put =
       AddCommand(data, context, "put", "Upload files; what the master has is not sent again.",
                  "  tandem data put genome.fa\n  tandem data put *.npy -o name\n",
-                 [context, flags] { return Put(context, *flags); });
+                 [context, flags] { return PutFiles(context, *flags); });
   put->add_option("files", flags->files, "The files")->required()->type_name("FILE");
   put->add_flag("-q,--quiet", flags->quiet, "No progress");
   AddFormat(put, context);
   AddFormat(AddCommand(data, context, "ls", "List blobs, and uploads that were not finished.",
                        "  tandem data ls\n  tandem data ls -o json\n",
-                       [context] { return List(context); }),
+                       [context] { return ListBlobs(context); }),
             context);
   CLI::App* get = AddCommand(data, context, "get", "Fetch a blob's bytes.",
                              "  tandem data get 3f786850e387550f --out genome.fa\n"
                              "  tandem data get 3f78 --out - | head\n",
-                             [context, flags] { return Get(context, *flags); });
+                             [context, flags] { return GetBlob(context, *flags); });
   get->add_option("blob", flags->id, "Its id, or the id's first digits")
       ->required()
       ->type_name("BLOB");
@@ -238,7 +238,7 @@ void AddDataCommands(CLI::App* app, Context* context) {
   get->add_flag("-q,--quiet", flags->quiet, "No progress");
   CLI::App* remove = AddCommand(data, context, "rm", "Delete blobs that no unfinished job uses.",
                                 "  tandem data rm 3f786850e387550f\n  tandem data rm --unused\n",
-                                [context, flags] { return Remove(context, *flags); });
+                                [context, flags] { return RemoveBlobs(context, *flags); });
   remove->add_option("blobs", flags->ids, "Their ids, or the ids' first digits")->type_name("BLOB");
   remove->add_flag("--unused", flags->unused, "Every blob that no unfinished job uses");
   AddFormat(remove, context);

@@ -15,14 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Three digits say enough to people.
-std::string Time(absl::Duration duration) {
-  absl::Duration unit = absl::Nanoseconds(1);
-  while (unit * 1000 <= duration) unit *= 10;
-  return HumanDuration(absl::Floor(duration + unit / 2, unit));
-}
 std::string TimeOrDash(absl::Duration duration) {
-  return duration <= absl::ZeroDuration() ? "-" : Time(duration);
+  return duration <= absl::ZeroDuration() ? "-" : ShortTime(duration);
 }
 std::string SizeOrDash(uint64_t bytes) { return bytes == 0 ? "-" : HumanSize(bytes); }
 
@@ -158,12 +152,12 @@ std::string ExplanationText(const client::JobExplanation& explanation) {
   StrAppend(&text, "\ntime     pending ", TimeOrDash(account.pending), ", running ",
             TimeOrDash(account.running), ", merging ", TimeOrDash(account.merging), "\n");
   for (const auto& [reason, duration] : account.waits) {
-    StrAppend(&text, "waited   ", reason, " ", Time(duration), "\n");
+    StrAppend(&text, "waited   ", reason, " ", ShortTime(duration), "\n");
   }
   if (account.commits > 0) {
     StrAppend(&text, "commits  ", account.commits, ", durable after ",
-              Time(account.commit_wait / static_cast<int64_t>(account.commits)), " in the mean, ",
-              Time(account.commit_wait_max), " at most\n");
+              ShortTime(account.commit_wait / static_cast<int64_t>(account.commits)),
+              " in the mean, ", ShortTime(account.commit_wait_max), " at most\n");
   }
   if (job.retried_tasks > 0 || account.crashes > 0) {
     StrAppend(&text, "again    ", job.retried_tasks, " tasks, after ", account.crashes,

@@ -26,9 +26,9 @@ struct WorkerFlags {
   std::string timeout = "unlimited", every = "1s";
   bool wait = false, once = false;
 };
-using Flags = std::shared_ptr<WorkerFlags>;
+using WorkerFlagsPtr = std::shared_ptr<WorkerFlags>;
 
-absl::Status List(Context* context) {
+absl::Status ListWorkers(Context* context) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const auto workers, client->ListWorkers());
   Table table("workers", {{"NAME"},
@@ -47,7 +47,7 @@ absl::Status List(Context* context) {
   return absl::OkStatus();
 }
 
-absl::Status Show(Context* context, const WorkerFlags& flags) {
+absl::Status ShowWorker(Context* context, const WorkerFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const client::WorkerSummary worker, client->GetWorker(flags.name));
   std::cout << WorkerRecord(worker).Render(context->format());
@@ -104,7 +104,7 @@ absl::Status Resume(Context* context, const WorkerFlags& flags) {
   return Say(context, worker, "takes work again");
 }
 
-absl::Status Explain(Context* context, const WorkerFlags& flags) {
+absl::Status ExplainWorker(Context* context, const WorkerFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const client::WorkerExplanation explanation, client->ExplainWorker(flags.name));
   if (context->json()) {
@@ -144,8 +144,8 @@ absl::Status Top(Context* context, const WorkerFlags& flags) {
   return absl::OkStatus();
 }
 
-CLI::App* AddNamed(CLI::App* worker, Context* context, const Flags& flags, const std::string& name,
-                   const std::string& summary, const std::string& examples,
+CLI::App* AddNamed(CLI::App* worker, Context* context, const WorkerFlagsPtr& flags,
+                   const std::string& name, const std::string& summary, const std::string& examples,
                    absl::Status (*work)(Context*, const WorkerFlags&)) {
   CLI::App* command = AddCommand(worker, context, name, summary, examples,
                                  [context, flags, work] { return work(context, *flags); });
@@ -160,10 +160,10 @@ void AddWorkerSubcommands(CLI::App* worker, Context* context) {
   const auto flags = std::make_shared<WorkerFlags>();
   AddFormat(AddCommand(worker, context, "ls", "List workers.",
                        "  tandem worker ls\n  tandem worker ls -o wide\n",
-                       [context] { return List(context); }),
+                       [context] { return ListWorkers(context); }),
             context);
   AddNamed(worker, context, flags, "show", "Show a worker: devices, leases, measured rates.",
-           "  tandem worker show w1\n", Show);
+           "  tandem worker show w1\n", ShowWorker);
   CLI::App* drain =
       AddNamed(worker, context, flags, "drain",
                "Let a worker finish what runs and take no more; it lasts until it is resumed.",
@@ -174,7 +174,7 @@ void AddWorkerSubcommands(CLI::App* worker, Context* context) {
   AddNamed(worker, context, flags, "resume", "Let a drained worker work again.",
            "  tandem worker resume w1\n", Resume);
   AddNamed(worker, context, flags, "explain", "Say why a worker gets, or does not get, work.",
-           "  tandem worker explain w1\n", Explain);
+           "  tandem worker explain w1\n", ExplainWorker);
   CLI::App* top = AddCommand(worker, context, "top", "Watch what workers do; Ctrl-C ends it.",
                              "  tandem worker top\n  tandem worker top --once -o json\n",
                              [context, flags] { return Top(context, *flags); });

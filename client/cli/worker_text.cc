@@ -17,20 +17,19 @@ std::string JobsText(const std::vector<JobId>& jobs) {
   return text.empty() ? "-" : text;
 }
 
-// To three digits.
-std::string Time(absl::Duration duration) {
-  if (duration <= absl::ZeroDuration()) return "-";
-  absl::Duration unit = absl::Nanoseconds(1);
-  while (unit * 1000 <= duration) unit *= 10;
-  return HumanDuration(absl::Floor(duration + unit / 2, unit));
-}
-
 // A counter may have begun anew with the worker.
 double Rate(uint64_t before, uint64_t now, double seconds) {
   return seconds > 0 && now >= before ? static_cast<double>(now - before) / seconds : 0;
 }
 
 }  // namespace
+
+std::string ShortTime(absl::Duration duration) {
+  if (duration <= absl::ZeroDuration()) return "-";
+  absl::Duration unit = absl::Nanoseconds(1);
+  while (unit * 1000 <= duration) unit *= 10;
+  return HumanDuration(absl::Floor(duration + unit / 2, unit));
+}
 
 std::string_view KindName(DeviceKind kind) {
   switch (kind) {
@@ -153,12 +152,12 @@ Table TopTable(const std::vector<client::WorkerSummary>& before,
     item["tasks_per_second"] = tasks;
     item["fetched_bytes_per_second"] = fetched;
     item["pushed_bytes_per_second"] = pushed;
-    table.Add(
-        {worker.name, worker.state, StrCat(worker.groups),
-         StrCat(static_cast<int>(std::lround(100 * busy)), "%"), HumanCount(tasks),
-         StrCat(worker.leases), Time(worker.queued), HumanSize(static_cast<uint64_t>(fetched)),
-         HumanSize(static_cast<uint64_t>(pushed)), Time(worker.latency), JobsText(worker.jobs)},
-        std::move(item));
+    table.Add({worker.name, worker.state, StrCat(worker.groups),
+               StrCat(static_cast<int>(std::lround(100 * busy)), "%"), HumanCount(tasks),
+               StrCat(worker.leases), ShortTime(worker.queued),
+               HumanSize(static_cast<uint64_t>(fetched)), HumanSize(static_cast<uint64_t>(pushed)),
+               ShortTime(worker.latency), JobsText(worker.jobs)},
+              std::move(item));
   }
   return table;
 }

@@ -16,6 +16,8 @@
 namespace tandem::cli {
 
 std::string_view KindName(DeviceKind kind);
+// To three digits: "1.23s"; "-" for none.
+std::string ShortTime(absl::Duration duration);
 // "cpu 2" or "gpu NVIDIA …"
 std::string DevicesText(const std::vector<DeviceInfo>& devices);
 // "spin on cpu: 1.2 M tasks/s + 30us a batch"

@@ -23,11 +23,16 @@ FIELDS = {
     "finding": {"check", "verdict", "found", "mend", "reason", "facts"},
     "results": {"job", "outputs"},
     "path": {"path", "exists"},
+    "blob": {"id", "bytes", "created", "jobs", "job_count", "in_use", "unfinished"},
+    "usage": {"name", "bytes", "files", "owner_bytes", "owner_files", "disk_bytes", "disk_free_bytes"},
+    "job_explanation": {"job", "state", "findings", "account"},
+    "worker_explanation": {"worker", "findings", "jobs"},
 }
-LISTS = [["job", "ls"], ["worker", "ls"], ["kernel", "ls"], ["version"], ["config", "show"], ["doctor"]]
+LISTS = [["job", "ls"], ["worker", "ls"], ["kernel", "ls"], ["version"], ["config", "show"], ["doctor"],
+         ["data", "ls"], ["data", "du"]]
 THINGS = [["job", "show", "last"], ["job", "progress", "last"], ["job", "results", "last"], ["job", "cancel", "last"],
           ["job", "wait", "last"], ["worker", "show", "w"], ["kernel", "show", "noop"], ["master", "status"],
-          ["config", "get", "output"], ["config", "path"]]
+          ["config", "get", "output"], ["config", "path"], ["job", "explain", "last"], ["worker", "explain", "w"]]
 
 
 class FormatsTest(unittest.TestCase):

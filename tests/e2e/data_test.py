@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Blobs: uploaded once, gone on with, listed, fetched, deleted only when nothing needs them, swept."""
+import glob
+import hashlib
+import json
+import os
+import signal
+import sys
+import unittest
+
+from processes import Processes, wait_for
+
+BIN = sys.argv.pop(1)
+
+
+def sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+class DataTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = Processes(BIN)
+        self.enterContext(self.cluster)
+        os.environ["TANDEM_HASH_CACHE"] = self.cluster.path("hashes")
+
+    def file(self, name, megabytes, byte=b"q"):
+        path = self.cluster.path(name)
+        with open(path, "wb") as file:
+            for _ in range(megabytes):
+                file.write(byte * (1 << 20))
+        return path
+
+    def blobs(self):
+        return json.loads(self.cluster.tandem("data", "ls", "-o", "json")[0])["items"]
+
+    def refused(self, reason, *args):
+        code, out, err = self.cluster.run(*args)
+        self.assertNotEqual(code, 0, out + err)
+        self.assertIn(f"({reason})", err)
+        return code
+
+    def test_a_file_is_sent_once_and_comes_back_byte_for_byte(self):
+        self.cluster.start_master()
+        path = self.file("five", 5)
+        out, err = self.cluster.tandem("data", "put", path)
+        self.assertIn(sha256(path), out)
+        self.assertIn("5MiB of 5MiB sent", err)
+        _, err = self.cluster.tandem("data", "put", path)
+        self.assertIn("0B of 5MiB sent", err)
+        self.assertEqual([(b["bytes"], b["in_use"]) for b in self.blobs()], [(5 << 20, False)])
+        back = self.cluster.path("back")
+        self.cluster.tandem("data", "get", sha256(path)[:12], "--out", back)
+        self.assertEqual(sha256(back), sha256(path))
+        self.refused("PATH_EXISTS", "data", "get", sha256(path), "--out", back)
+        self.assertEqual(self.refused("BLOB_NOT_FOUND", "data", "get", "0123456789", "--out", self.cluster.path("no")), 3)
+        self.assertFalse(os.path.exists(self.cluster.path("no")))
+        self.assertEqual(self.refused("BAD_ARGUMENT", "data", "rm", "xyz"), 2)
+
+    def test_a_blob_that_a_live_job_uses_stays(self):
+        self.cluster.start_master()  # and no worker: the job waits
+        path = self.file("value", 2)
+        job = self.cluster.submit("histogram", f"value=@{path}:[2097152]")
+        blob = self.blobs()[0]
+        self.assertEqual((blob["in_use"], blob["jobs"]), (True, [job]))
+        self.refused("BLOB_IN_USE", "data", "rm", blob["id"])
+        self.cluster.kill_master()
+        self.cluster.start_master()
+        self.refused("BLOB_IN_USE", "data", "rm", blob["id"])
+        self.assertEqual(self.cluster.tandem("data", "rm", "--unused", "-o", "name")[0], "")
+        self.cluster.tandem("job", "cancel", str(job))
+        self.assertEqual(self.cluster.tandem("data", "rm", blob["id"], "-o", "name")[0].split(), [blob["id"]])
+        self.assertEqual(self.blobs(), [])
+        usage = json.loads(self.cluster.tandem("data", "du", "-o", "json")[0])["items"]
+        self.assertEqual({u["name"]: u["bytes"] for u in usage}["blobs"], 0)
+
+    def came(self, put):
+        """Bytes of the one upload under way."""
+        if put.poll() is not None:
+            raise AssertionError("the upload was over before it could be cut off")
+        for path in glob.glob(self.cluster.path("master", "uploads", "*", "*")):
+            try:
+                return os.path.getsize(path)
+            except FileNotFoundError:
+                pass
+        return 0
+
+    def unfinished(self):
+        """Starts an upload and kills it on its way; returns its file and how far it came."""
+        path = self.file("large", 400)
+        put = self.cluster.start_command("data", "put", path)
+
+        wait_for("some of the upload", lambda: self.came(put) >= 8 << 20)
+        put.send_signal(signal.SIGKILL)
+        put.communicate()
+
+        def settled():
+            listed = [b["bytes"] for b in self.blobs() if b["unfinished"]]
+            return listed and listed[0]
+        return path, wait_for("what has come", settled)
+
+    def test_an_upload_that_is_cut_off_goes_on_where_it_ended(self):
+        self.cluster.start_master()
+        path, came = self.unfinished()
+        self.assertLess(came, 400 << 20)
+        self.cluster.kill_master()
+        self.cluster.start_master()
+        _, err = self.cluster.tandem("data", "put", path)
+        self.assertNotIn("400MiB of 400MiB sent", err)
+        self.assertEqual([(b["id"], b["unfinished"]) for b in self.blobs()], [(sha256(path), False)])
+
+    def test_an_upload_that_nobody_goes_on_with_is_swept(self):
+        self.cluster.start_master("--keep-uploads", "1s")
+        self.unfinished()
+        wait_for("the sweep", lambda: not self.blobs())
+        self.assertEqual(glob.glob(self.cluster.path("master", "uploads", "*", "*")), [])
+
+    def test_an_upload_goes_on_with_a_master_that_was_killed_under_it(self):
+        self.cluster.start_master()
+        path = self.file("large", 400)
+        put = self.cluster.start_command("data", "put", path)
+        wait_for("some of the upload", lambda: self.came(put) >= 8 << 20)
+        self.cluster.kill_master()
+        self.cluster.start_master()
+        out, err = put.communicate(timeout=120)
+        self.assertEqual(put.returncode, 0, err)
+        self.assertIn(sha256(path), out)
+        self.assertEqual([(b["id"], b["unfinished"]) for b in self.blobs()], [(sha256(path), False)])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
