@@ -205,7 +205,8 @@ TEST_F(WorkersTest, AJobsAtViewSaysWhyAWorkerGetsNothing) {
   const std::vector<JobAtWorkerView> both = h_.core().JobsAt(w_, 10);
   ASSERT_EQ(both.size(), 2u);
   for (const JobAtWorkerView& view : both) {
-    if (view.job == gpu_job) EXPECT_EQ(view.fit, JobAtWorkerView::Fit::kNoDevice);
+    if (view.job != gpu_job) continue;
+    EXPECT_EQ(view.fit, JobAtWorkerView::Fit::kNoDevice);
   }
   EXPECT_EQ(h_.core().JobsAt(w_, 1).size(), 1u);
   EXPECT_TRUE(h_.core().JobsAt(WorkerId(77), 10).empty());
