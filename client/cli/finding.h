@@ -20,9 +20,9 @@ struct Finding {
   std::string check;  // "cores"
   Verdict verdict = Verdict::kOk;
   std::string found;
-  std::string mend;                   // "" when all is well
-  absl::Status error;                 // of a failure: its reason and code
-  nlohmann::ordered_json facts = {};  // numbers, for programs
+  std::string mend;    // "" when all is well
+  absl::Status error;  // of a failure: its reason and code
+  nlohmann::ordered_json facts = nlohmann::ordered_json::object();  // numbers, for programs
 
   // The same finding, judged.
   Finding Warn(std::string how) && {

@@ -58,9 +58,12 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(len(names), 10)
 
     def test_a_master_that_is_not_there(self):
-        found = self.findings(5, "--address", "127.0.0.1:1")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        found = self.findings(5, "--address", address)
         self.assertEqual((found["master"]["verdict"], found["master"]["reason"]), ("FAILURE", "MASTER_UNAVAILABLE"))
-        self.assertEqual(found["port"]["verdict"], "ok" if os.getuid() == 0 else "FAILURE")
+        self.assertEqual(found["port"]["verdict"], "ok")
 
     def test_a_port_that_something_else_has(self):
         with socket.socket() as taken:
