@@ -137,8 +137,11 @@ class DebTest(unittest.TestCase):
     def test_lintian_finds_no_errors(self):
         if shutil.which("lintian") is None:
             self.skipTest("there is no lintian")
+        # Who builds a package gives an address (TANDEM_MAINTAINER); no bug of Debian's asked for it.
+        suppressed = "bogus-mail-host,bogus-mail-host-in-debian-changelog,initial-upload-closes-no-bugs"
         for deb in self.packages.values():
-            done = subprocess.run(["lintian", "--fail-on", "error,warning", "--allow-root", deb], capture_output=True, text=True)
+            done = subprocess.run(["lintian", "--fail-on", "error,warning", "--allow-root", "--suppress-tags", suppressed, deb],
+                                  capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     @unittest.skipUnless(os.environ.get("TANDEM_TEST_CHROOT") and os.geteuid() == 0,
