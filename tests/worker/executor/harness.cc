@@ -17,6 +17,7 @@
 #include "common/data/sha256.h"
 #include "common/data/xxh3.h"
 #include "common/wire/session.h"
+#include "common/wire/usage.h"
 #include "gtest/gtest.h"
 #include "tests/support/fake_kernels.h"
 
@@ -267,6 +268,11 @@ uint64_t Harness::counter(const std::string& name) const {
   return it == counters_.end() ? 0 : it->second;
 }
 
+tandem::v1::Usage Harness::usage(uint64_t job) const {
+  const auto it = usages_.find(job);
+  return it == usages_.end() ? tandem::v1::Usage() : it->second;
+}
+
 void Harness::TakeReplies() {
   executor::v1::FromExecutor reply;
   while (executor_->TakeReply(&reply)) {
@@ -280,6 +286,9 @@ void Harness::TakeReplies() {
     returned_.insert(returned_.end(), reply.returned_pieces().begin(),
                      reply.returned_pieces().end());
     for (const auto& [name, n] : reply.counters()) counters_[name] += n;
+    for (const tandem::v1::JobUsage& usage : reply.usages()) {
+      wire::AddUsage(usage.usage(), &usages_[usage.job()]);
+    }
   }
 }
 

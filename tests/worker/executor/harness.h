@@ -93,6 +93,8 @@ class Harness {
   const std::vector<executor::v1::JobError>& errors() const { return errors_; }
   const std::vector<uint64_t>& returned() const { return returned_; }
   uint64_t counter(const std::string& name) const;
+  // What was told so far of what the job cost.
+  tandem::v1::Usage usage(uint64_t job) const;
   const executor::v1::Ready& ready() const { return ready_; }
 
  private:
@@ -119,6 +121,7 @@ class Harness {
   std::vector<executor::v1::JobError> errors_;
   std::vector<uint64_t> returned_;
   std::map<std::string, uint64_t> counters_;
+  std::map<uint64_t, tandem::v1::Usage> usages_;
 };
 
 // A dense operand, and one of each kind of locator for it.

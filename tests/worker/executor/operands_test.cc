@@ -229,6 +229,17 @@ TEST(BlobOperandTest, OnlyTheBlocksThatPiecesTouchAreFetchedAndOnce) {
   h.RunAll(1, {{0, 1}, {1024, 1025}});  // 1024 leaves of 4 KiB further: block 4
   EXPECT_EQ(h.source()->bytes_read(), 2u << 20);
   EXPECT_EQ(h.counter("bytes_fetched"), 2u << 20);
+  const tandem::v1::Usage usage = h.usage(1);
+  EXPECT_EQ(usage.fetched_bytes(), 2u << 20);
+  EXPECT_EQ(usage.mapped_bytes() + usage.path_bytes() + usage.generated_bytes(), 0u);
+  EXPECT_EQ(usage.pieces(), 4u);
+  EXPECT_EQ(usage.tasks(), 4u * 1024);
+  EXPECT_EQ(usage.inline_output_bytes() + usage.pushed_output_bytes(), 4u * 1024 * sizeof(float));
+  EXPECT_GT(usage.body_ns(), 0u);
+  EXPECT_GT(usage.fetch_ns(), 0u);
+  // The groups had nothing else to do meanwhile.
+  EXPECT_GT(usage.stall_ns(), 0u);
+  EXPECT_EQ(h.usage(2).pieces(), 0u);
 }
 
 TEST(BlobOperandTest, AnUnavailableMasterIsWaitedFor) {
