@@ -1,5 +1,6 @@
 #include "client/lib/npy.h"
 
+#include <algorithm>
 #include <cctype>
 #include <optional>
 
@@ -48,7 +49,8 @@ class DictReader {
 
  private:
   void Blanks() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+    constexpr std::string_view kBlanks = " \t\n\f\r";  // Python's
+    at_ = std::min(text_.find_first_not_of(kBlanks, at_), text_.size());
   }
   bool Take(char c) {
     Blanks();
@@ -141,6 +143,7 @@ class DictReader {
       }
     }
     if (at_ == start) return Bad(StrCat("its shape has no number at byte ", at_));
+    if (at_ > start + 1 && text_[start] == '0') return Bad("its shape has a number like 03");
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote 3L
     return value;
   }

@@ -91,8 +91,7 @@ class NumpyTest(unittest.TestCase):
     def test_large_files_are_converted_in_pieces(self):
         rng = numpy.random.default_rng(2)
         # Over a chunk, over a block of rows, and rows wider than a tile of columns.
-        for shape, kind in [((700_000,), ">f8"), ((300_001, 70), "<f4"), ((33, 131_073), ">f4"), ((70, 41, 300), ">i2"),
-                            ((9_000_001, 2), "<f8")]:
+        for shape, kind in [((700_000,), ">f8"), ((300_001, 70), "<f4"), ((33, 131_073), ">f4"), ((70, 41, 300), ">i2")]:
             array = numpy.asfortranarray(random_array(rng, numpy.dtype(kind), shape))
             self.write("large.npy", with_version(array, (1, 0)))
             ours = dict((theirs, ours) for ours, theirs in DTYPES)[kind[1:]]
@@ -142,7 +141,7 @@ class NumpyTest(unittest.TestCase):
         rng = random.Random(3)
         array = numpy.arange(12, dtype="<f4").reshape(3, 4)
         whole = with_version(array, (1, 0))
-        for _ in range(3000):
+        for _ in range(1000):
             bad = bytearray(whole)
             for _ in range(rng.choice((1, 1, 2, 8))):
                 bad[rng.randrange(128)] = rng.randrange(256)
