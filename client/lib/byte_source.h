@@ -50,7 +50,7 @@ class ByteOrigin {
   // From byte `from` to the end, until `take` fails.
   virtual absl::Status Read(uint64_t from, TakeChunk take) const = 0;
   // False: it can only be known by reading it.
-  virtual bool AddIdentity(ByteIdentity* to) const { return false; }
+  virtual bool AddIdentity(ByteIdentity*) const { return false; }
 };
 
 // Hands `bytes` to `take` in chunks.

@@ -8,6 +8,9 @@
 //   ASSIGN_OR_RETURN(info, client->Wait(info.id, [](const JobInfo& i) { return true; }));
 //   RETURN_IF_ERROR(client->ReadOutput(info.id, "call", {}, sink));
 //
+// Sizes are in bytes, times in absl's types. Tensors are dense, row-major and little-endian; a
+// shape is a list of extents, outermost first, of the whole job, whatever it was cut into.
+//
 // Errors are those of the RPCs (docs/protocol.md), with their `reason` (common/base/error.h);
 // UNAVAILABLE (MASTER_UNAVAILABLE) when no master answers. Idempotent calls (all but none: submit
 // and cancel are, by request id) are retried on UNAVAILABLE with backoff until `Options::patience`
@@ -43,12 +46,12 @@ namespace tandem::client {
 
 struct Options {
   std::string address = "127.0.0.1:7460";
-  std::string owner;  // "": the user's name
+  std::string owner{};  // "": the user's name
   // How long an unreachable master is tried again; while waiting for a job, `watch_patience`.
   absl::Duration patience = absl::Seconds(3);
   absl::Duration watch_patience = absl::Seconds(60);
   // Called, from the thread that waits, when the master is away while a job is waited for.
-  std::function<void()> on_away;
+  std::function<void()> on_away{};
   // Of one call other than watching and reading.
   absl::Duration deadline = absl::Seconds(60);
 };
@@ -64,9 +67,9 @@ inline bool HasEnded(JobState state) {
 
 struct OutputInfo {
   std::string name;
-  TensorSpec tensor;
-  bool reduced = false;
-  int split_dim = -1;  // concatenated outputs: the dimension that the split axis has
+  TensorSpec tensor;     // dtype and shape of the whole output
+  bool reduced = false;  // one value for all tasks; else a slice of it a task
+  int split_dim = -1;    // concatenated outputs: the dimension that the split axis has
 };
 
 struct JobInfo {
@@ -74,7 +77,7 @@ struct JobInfo {
   JobSpec spec;
   JobState state = JobState::kUnspecified;
   std::string wait_reason;  // "", "NO_WORKER", …
-  std::string reason;       // FAILED, CANCELLED: token, then words
+  std::string reason;       // FAILED, CANCELLED: token, then words; a job's failure is no error
   uint64_t task_count = 0;
   uint64_t tasks_done = 0;  // failed ones included
   uint64_t tasks_failed = 0;
@@ -83,13 +86,13 @@ struct JobInfo {
   uint64_t retried_tasks = 0;
   absl::Duration busy;  // of all devices together
   std::vector<OutputInfo> outputs;
-  uint64_t sequence = 0;
-  std::optional<absl::Time> submitted, started, ended;
+  uint64_t sequence = 0;                                // grows with every change of this job
+  std::optional<absl::Time> submitted, started, ended;  // by the master's clock
 };
 
 struct OperandPlan {
   std::string name;
-  std::string how;
+  std::string how;  // "sliced along n", "broadcast", …
   uint64_t total_bytes = 0;
 };
 struct JobPlan {
@@ -277,9 +280,15 @@ class Client {
   absl::StatusOr<uint64_t> Upload(const std::vector<client::Upload>& uploads,
                                   UploadProgress progress);
 
-  // `request_id` "": a fresh one. Given again with the same spec it names the same job.
+  // The job is durable when this returns: it survives a crash of the master. `request_id` "": a
+  // fresh one. Given again with the same spec it names the same job.
+  // Errors: INVALID_ARGUMENT with the field at fault (tandem::FieldOf) and one of the reasons of a
+  // job's specification (DTYPE_MISMATCH, SHAPE_MISMATCH, MISSING_OPERAND, …); NOT_FOUND
+  // UNKNOWN_KERNEL; ALREADY_EXISTS REQUEST_ID_REUSED for another spec.
   absl::StatusOr<JobInfo> Submit(const JobSpec& spec, std::string request_id = "");
+  // What Submit would do, without doing it. Errors: as Submit.
   absl::StatusOr<JobPlan> Plan(const JobSpec& spec);
+  // Errors of these and those below: NOT_FOUND JOB_NOT_FOUND.
   absl::StatusOr<JobInfo> Get(JobId job);
   // `next_page_token`, where given: what goes on behind the last one; "" when there is no more.
   absl::StatusOr<std::vector<JobInfo>> List(const ListFilter& filter,
@@ -297,7 +306,9 @@ class Client {
   void StopWaiting();
 
   // A dense output's bytes in row-major order: of the tasks selected, along the leading axis, or
-  // all.
+  // all: the product of its shape times its dtype's size, less the tasks left out.
+  // Errors: NOT_FOUND OUTPUT_NOT_FOUND; FAILED_PRECONDITION RESULT_NOT_READY (while the job runs)
+  // or TASK_FAILED (unless `failed_as_zero`); DATA_LOSS CHECKSUM_MISMATCH; what `sink` returned.
   absl::Status ReadOutput(JobId job, const std::string& output, const TaskSelection& selection,
                           Sink sink);
   // The first task from `from` on that an output, not reduced, has no result of yet.
