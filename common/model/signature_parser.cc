@@ -91,6 +91,12 @@ absl::StatusOr<Signature> SignatureParser::Parse() {
   RETURN_IF_ERROR(ResolveMentions());
   RETURN_IF_ERROR(ResolveExtents());
   RETURN_IF_ERROR(CheckAxesAreBound());
+  // The canonical text is what travels, and has to parse where it arrives.
+  if (result_.ToString().size() > Signature::kTextBytesMax) {
+    return ErrorAt(text_.size() + 1,
+                   StrCat("in canonical form, with its blanks, the text is longer than ",
+                          Signature::kTextBytesMax, " bytes"));
+  }
   return std::move(result_);
 }
 

@@ -63,9 +63,12 @@ void WorkerCore::On(PartialFinished event, MonoTime, Effects* effects) {
   Accumulator& accumulator = job->accumulator;
   accumulator.flushing = false;
   accumulator.tainted = false;
-  const bool whole = !event.pieces.empty() &&
-                     std::all_of(event.pieces.begin(), event.pieces.end(),
-                                 [&](PieceId id) { return accumulator.pieces.contains(id); });
+  std::sort(event.pieces.begin(), event.pieces.end());
+  const bool whole =
+      !event.pieces.empty() &&
+      std::adjacent_find(event.pieces.begin(), event.pieces.end()) == event.pieces.end() &&
+      std::all_of(event.pieces.begin(), event.pieces.end(),
+                  [&](PieceId id) { return accumulator.pieces.contains(id); });
   if (!whole) {
     // It holds a piece whose leases are gone: none of it counts.
     outbox_.Discard(event.executor, event.outputs, effects);

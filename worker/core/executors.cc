@@ -37,7 +37,7 @@ void WorkerCore::On(ExecutorReady event, MonoTime, Effects*) {
 
 void WorkerCore::On(PieceFinished event, MonoTime, Effects* effects) {
   Piece piece;
-  if (!TakePiece(event.piece, &piece) || piece.merge != nullptr) {
+  if (!TakePieceOf(event.executor, event.piece, PieceKind::kRun, &piece)) {
     outbox_.Discard(event.executor, event.outputs, effects);
     return;
   }
@@ -93,7 +93,7 @@ void WorkerCore::Learn(JobState* job, double tasks, absl::Duration busy) {
 
 void WorkerCore::On(MergeFinished event, MonoTime, Effects* effects) {
   Piece piece;
-  if (!TakePiece(event.piece, &piece) || piece.is_void || piece.merge == nullptr) {
+  if (!TakePieceOf(event.executor, event.piece, PieceKind::kMerge, &piece) || piece.is_void) {
     outbox_.Discard(event.executor, event.outputs, effects);
     return;
   }
@@ -111,7 +111,7 @@ void WorkerCore::On(MergeFinished event, MonoTime, Effects* effects) {
 
 void WorkerCore::On(PieceReturned event, MonoTime, Effects* effects) {
   Piece piece;
-  if (!TakePiece(event.piece, &piece) || piece.is_void) return;
+  if (!TakePieceOf(event.executor, event.piece, PieceKind::kAny, &piece) || piece.is_void) return;
   if (piece.merge != nullptr) {
     piece.owner->merges.push_front(std::move(*piece.merge));
     return;
@@ -129,10 +129,13 @@ void WorkerCore::On(PieceReturned event, MonoTime, Effects* effects) {
 
 void WorkerCore::On(JobErrored event, MonoTime, Effects* effects) {
   JobState* job = FindJob(event.job);
-  if (job != nullptr) RefuseJob(job, event.reason, event.fatal, effects);
+  // 0: the supervisor itself.
+  const bool own = job != nullptr && job->owner->executor == event.executor;
+  if (job != nullptr && (own || event.executor == 0))
+    RefuseJob(job, event.reason, event.fatal, effects);
   for (const PieceId id : event.pieces) {
     Piece piece;
-    if (!TakePiece(id, &piece) || piece.is_void) continue;
+    if (!TakePieceOf(event.executor, id, PieceKind::kAny, &piece) || piece.is_void) continue;
     if (piece.merge != nullptr) {
       OutItem item;
       item.kind = OutItem::Kind::kMerge;

@@ -243,6 +243,13 @@ bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
   return true;
 }
 
+bool WorkerCore::TakePieceOf(ExecutorId executor, PieceId id, PieceKind kind, Piece* piece) {
+  const auto found = pieces_.find(id);
+  if (found == pieces_.end() || found->second.executor != executor) return false;
+  const PieceKind is = found->second.merge != nullptr ? PieceKind::kMerge : PieceKind::kRun;
+  return (kind == PieceKind::kAny || kind == is) && TakePiece(id, piece);
+}
+
 // The leases of a piece that was taken.
 std::vector<LeaseRun> WorkerCore::RunsOf(Piece* piece) {
   if (!piece->renewed.empty()) return std::move(piece->renewed);

@@ -132,6 +132,10 @@ class WorkerCore {
   void RefuseJob(JobState* job, const std::string& reason, bool fatal, Effects* effects);
   // Takes a piece out of flight. Nothing when it is not known.
   bool TakePiece(PieceId id, Piece* piece);
+  // Nor when it is another executor's, or not of this kind: what an executor says of pieces that it
+  // was not given counts for nothing.
+  enum class PieceKind { kAny, kRun, kMerge };
+  bool TakePieceOf(ExecutorId executor, PieceId id, PieceKind kind, Piece* piece);
   static std::vector<LeaseRun> RunsOf(Piece* piece);
   void VoidPiece(PieceId id, Piece* piece, Effects* effects);
   void MakeReports(MonoTime now, Effects* effects);

@@ -107,7 +107,7 @@ absl::StatusOr<ExecutorLaunch> ParseLaunch(const std::vector<std::string>& argum
 }
 
 absl::StatusOr<std::vector<uint32_t>> ParseCpuList(std::string_view text) {
-  std::vector<uint32_t> cpus;
+  std::vector<bool> named(kCpusMax);  // a list may name one many times
   for (const std::string_view piece : Split(Trim(text), ',')) {
     const size_t dash = piece.find('-');
     uint32_t first = 0;
@@ -121,10 +121,12 @@ absl::StatusOr<std::vector<uint32_t>> ParseCpuList(std::string_view text) {
                                                        " is not a range of CPUs; write a list "
                                                        "such as 0-3,8"));
     }
-    for (uint32_t cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    std::fill(named.begin() + first, named.begin() + last + 1, true);
   }
-  std::sort(cpus.begin(), cpus.end());
-  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  std::vector<uint32_t> cpus;
+  for (uint32_t cpu = 0; cpu < kCpusMax; ++cpu) {
+    if (named[cpu]) cpus.push_back(cpu);
+  }
   return cpus;
 }
 

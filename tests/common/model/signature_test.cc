@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/rng.h"
+#include "common/base/strings.h"
 
 namespace tandem {
 namespace {
@@ -63,6 +64,16 @@ TEST(SignatureTest, DeclaredAxesAreTheTaskAxes) {
 TEST(SignatureTest, AnInputMayBeCalledAxis) {
   EXPECT_EQ(Parse("axis[n]:f32 -> y[n]:f32").operands()[0].name, "axis");
   EXPECT_EQ(Parse("axis:f32, x[n]:f32 -> y[n]:f32").scalars()[0].name, "axis");
+}
+
+TEST(SignatureTest, ATextIsRefusedWhoseCanonicalFormIsTooLong) {
+  std::string text = "axis n->";  // without the blanks that the canonical form has
+  while (text.size() + 20 < Signature::kTextBytesMax) {
+    text += StrCat("y", text.size(), "[n]:u8,");
+  }
+  text.pop_back();
+  const auto parsed = Signature::Parse(text);
+  EXPECT_EQ(ReasonOf(parsed.status()), reason::kBadSignature);
 }
 
 TEST(SignatureTest, CanonicalTextReadsBackToAnEqualSignature) {

@@ -29,6 +29,19 @@ TEST(AccumulatorsTest, AccumulatedLeavesStayHeldUntilTheirPartialIsAcknowledged)
   EXPECT_THAT(driver.core().Held(), IsEmpty());
 }
 
+TEST(AccumulatorsTest, APartialThatNamesAPieceTwiceCountsForNothingAndRunsAgain) {
+  CoreDriver driver;
+  driver.Attach({SumJob(1, 1000, 0)});
+  driver.Give(1, 1, 0, 1);
+  const RunPiece piece = driver.pieces()[0];
+  driver.Do(driver.Accumulated(piece));
+  driver.Do(
+      PartialFinished{piece.executor, JobId(1), {piece.piece, piece.piece}, {{0, "sum", 0, 0}}, 2});
+  EXPECT_THAT(driver.commits(), IsEmpty());
+  ASSERT_THAT(driver.pieces(), SizeIs(1));
+  EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{0, 1}));
+}
+
 TEST(AccumulatorsTest, APartialIsPushedWhenTheWorkIsTwentyTimesItsPush) {
   JobDescribed job = SumJob(1, 1000, 0);
   job.partial_bytes = 3'000'000;  // 10 ms at the assumed speed

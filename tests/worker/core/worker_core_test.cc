@@ -337,6 +337,28 @@ TEST(WorkerCoreTest, AJobThatCannotRunHereIsReportedAndGoesBack) {
   EXPECT_EQ(back, 10u);
 }
 
+TEST(WorkerCoreTest, WhatAnExecutorSaysOfAnotherOwnersPiecesCountsForNothing) {
+  CoreDriver driver({}, /*groups=*/2);
+  JobDescribed bobs = ConcatJob(2, 10, 0);
+  bobs.owner = "bob";
+  driver.Attach({ConcatJob(1, 10, 0), bobs});
+  driver.Give(1, 1, 0, 1);
+  const RunPiece adas = driver.pieces()[0];
+  driver.Give(2, 9, 0, 1);
+  ASSERT_THAT(driver.pieces(), SizeIs(1));
+  const RunPiece piece = driver.pieces()[0];
+  ASSERT_EQ(piece.job, JobId(2));
+  PieceFinished stolen = driver.Finished(piece);
+  stolen.executor = adas.executor;
+  driver.DoAll({stolen, PieceReturned{adas.executor, piece.piece},
+                JobErrored{adas.executor, JobId(2), "BAD_FILE: no", true, {piece.piece}}});
+  EXPECT_THAT(driver.commits(), IsEmpty());
+  EXPECT_THAT(driver.returns(), IsEmpty());
+  driver.Do(driver.Finished(piece));  // its own executor's word still counts
+  ASSERT_THAT(driver.commits(), SizeIs(1));
+  EXPECT_EQ(driver.commits()[0].job, JobId(2));
+}
+
 TEST(WorkerCoreTest, FailuresTooManyForOneMessageRunAgainInHalves) {
   CoreDriver driver;
   driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/1)});

@@ -46,6 +46,9 @@ TEST(LaunchTest, AMissingUnknownOrMalformedArgumentIsNamed) {
 TEST(LaunchTest, CpuListsReadAsTasksetWritesThem) {
   EXPECT_THAT(*ParseCpuList("0-3,8\n"), ElementsAre(0, 1, 2, 3, 8));
   EXPECT_THAT(*ParseCpuList("5,1-2,2"), ElementsAre(1, 2, 5));
+  std::string often = "0-65535";
+  for (int i = 0; i < 10; ++i) often += "," + often;  // ten million, were each kept
+  EXPECT_EQ(ParseCpuList(often)->size(), 65536u);
   EXPECT_EQ(FormatCpuList({0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
   EXPECT_EQ(FormatCpuList({}), "");
 }
