@@ -6,6 +6,8 @@ import subprocess
 from dataclasses import dataclass, field
 
 CXX = (".h", ".cc", ".cu", ".cuh")
+# Inputs of fuzz targets: bytes, whatever they look like.
+BYTES = "tests/fuzz/corpus/"
 TEXT = CXX + (".py", ".sh", ".proto", ".cmake", ".txt", ".md", ".json")
 
 
@@ -87,6 +89,8 @@ def load(root, paths=None):
     files = []
     for path in tree_paths(root) if paths is None else paths:
         name = os.path.basename(path)
+        if path.startswith(BYTES):
+            continue
         if not (path.endswith(TEXT) or "." not in name or path in (".ci/run", ".clang-format")):
             continue
         with open(os.path.join(root, path), encoding="utf-8", errors="surrogateescape") as f:
