@@ -70,17 +70,18 @@ void TakeDevices(Worker& worker, const std::vector<DeviceInfo>& devices) {
 using Aside = std::map<JobId, std::vector<std::pair<LeafRange, uint32_t>>>;
 Aside SetAside(Turn& turn, Worker& worker) {
   Aside aside;
-  for (auto& [id, at] : worker.jobs) {
+  for (const auto& [id, at] : worker.jobs) {
     Job* job = turn.state.FindActive(id);
     if (job == nullptr) continue;
+    auto& mine = aside[id];
     VoidMerges(turn, *job, worker.id);
     job->leases.TakeIf(
         job->tree().leaves(), [&](const LeaseRun& run) { return run.worker == worker.id; },
         [&](LeafRange leaves, const LeaseRun& run, int64_t ended) {
           ReleaseLease(turn, *job, worker, leaves.size(), ended, run.suspect);
-          aside[id].emplace_back(leaves, run.attempt);
+          mine.emplace_back(leaves, run.attempt);
         });
-    for (const auto& [leaves, attempt] : aside[id]) FreeLeaves(turn, *job, leaves);
+    for (const auto& [leaves, attempt] : mine) FreeLeaves(turn, *job, leaves);
   }
   ForgetJobs(turn.state, worker);
   return aside;
