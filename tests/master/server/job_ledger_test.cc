@@ -38,7 +38,7 @@ class JobLedgerTest : public ::testing::Test {
     return usage;
   }
 
-  const TwoGroups looks_;
+  const TwoGroups looks_{};
   JobLedger ledger_{&looks_};
   const JobId job_{7};
   const WorkerId a_{1}, b_{2};
