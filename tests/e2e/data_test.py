@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import unittest
+import unittest.mock
 
 from processes import Processes, wait_for
 
@@ -118,7 +119,8 @@ class DataTest(unittest.TestCase):
     def test_an_upload_goes_on_with_a_master_that_was_killed_under_it(self):
         self.cluster.start_master()
         path = self.file("large", 400)
-        put = self.cluster.start_command("data", "put", path)
+        with unittest.mock.patch.dict(os.environ, TANDEM_PATIENCE="60s"):  # A sanitized master is slow to start.
+            put = self.cluster.start_command("data", "put", path)
         wait_for("some of the upload", lambda: self.came(put) >= 8 << 20)
         self.cluster.kill_master()
         self.cluster.start_master()
