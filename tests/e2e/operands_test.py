@@ -149,8 +149,10 @@ class OperandsTest(ClusterCase):
             out = self.ok("run", "histogram", f"value={form}{path}", "--out", "count=-", "-q")
             counts = numpy.frombuffer(out, "<u8")
             self.assertEqual((counts[0], counts.sum()), (size, size))
-        # Of no command so far, this one included, was more in memory than half of the file.
-        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10, size // 2)
+        # Of no command so far, this one included, was more in memory than half of the file; AddressSanitizer keeps
+        # 256 MiB of what was freed besides.
+        kept = 256 << 20 if "ASAN_OPTIONS" in os.environ else 0
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10, size // 2 + kept)
 
     def test_the_same_bytes_are_uploaded_once(self):
         rng = numpy.random.default_rng(6)
