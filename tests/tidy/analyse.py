@@ -85,11 +85,11 @@ def main():
     if clang is None:
         print("analysis: clang++ is not installed; ./dev setup installs it")
         return 1
-    todo = list(work(os.path.abspath(args.build), clang))
+    units = list(work(os.path.abspath(args.build), clang))
     closure = headers.Closure([f[2:] for f in headers.flags_of(ROOT, args.build) if f.startswith("-I")])
     store = headers.Passed(os.path.join(args.build, "tidy_analysis.json"), clang)
-    digests = {path: closure.digest(path) for path, *_ in todo}
-    fresh = [item for item in todo if not store.has(item[0], digests[item[0]])]
+    digests = {path: closure.digest(path) for path, *_ in units}
+    fresh = [item for item in units if not store.has(item[0], digests[item[0]])]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for (path, *_), (code, errors) in zip(fresh, pool.map(lambda i: analyse(*i[1:]), fresh)):
@@ -99,7 +99,7 @@ def main():
                 failed += 1
                 print(f"{os.path.relpath(path, ROOT)} by itself:\n{errors}", end="")
     store.save()
-    print(f"analysis: {len(todo)} sources and headers, {len(fresh)} anew, {failed} with findings")
+    print(f"analysis: {len(units)} sources and headers, {len(fresh)} anew, {failed} with findings")
     return 1 if failed else 0
 
 

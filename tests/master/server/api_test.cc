@@ -25,6 +25,7 @@
 #include "tandem/v1/data.grpc.pb.h"
 #include "tandem/v1/jobs.grpc.pb.h"
 #include "tests/master/server/fake_worker.h"
+#include "tests/master/server/master_fixture.h"
 
 namespace tandem::master {
 namespace {
@@ -32,33 +33,23 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class ApiTest : public ::testing::Test {
+class ApiTest : public MasterTest {
  protected:
   void SetUp() override {
-    std::string name = std::filesystem::temp_directory_path() / "tandem_api_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    options_.directory = name;
-    options_.listen.address = "127.0.0.1:0";
-    options_.loop.core.reconnect_grace = absl::Milliseconds(50);
-    Start();
-  }
-  void TearDown() override {
-    master_.reset();
-    std::filesystem::remove_all(options_.directory);
+    MasterTest::SetUp();
+    ConnectTheRest();
   }
   void Start() {
-    absl::StatusOr<std::unique_ptr<Master>> master =
-        Master::Start(options_, [](const absl::Status& status) { FAIL() << status; });
-    ASSERT_TRUE(master.ok()) << master.status();
-    master_ = *std::move(master);
-    channel_ = rpc::Connect(master_->address(), rpc::Traffic::kControl);
-    jobs_ = v1::Jobs::NewStub(channel_);
-    cluster_ = v1::Cluster::NewStub(channel_);
-    data_ = v1::Data::NewStub(channel_);
+    MasterTest::Start();
+    ConnectTheRest();
   }
   void Restart() {
-    master_.reset();
-    Start();
+    MasterTest::Restart();
+    ConnectTheRest();
+  }
+  void ConnectTheRest() {
+    cluster_ = v1::Cluster::NewStub(channel_);
+    data_ = v1::Data::NewStub(channel_);
   }
 
   // One unary call as an owner, of a client of this release unless `api` says otherwise.
@@ -79,14 +70,6 @@ class ApiTest : public ::testing::Test {
     return rpc::FromGrpc((stub.get()->*method)(&context, request, response));
   }
 
-  static v1::SubmitJobRequest Noop(uint64_t tasks, const std::string& request_id) {
-    v1::SubmitJobRequest request;
-    request.set_request_id(request_id);
-    request.mutable_spec()->set_kernel("noop");
-    (*request.mutable_spec()->mutable_axis_extents())["n"] = tasks;
-    request.mutable_spec()->set_grain(1);
-    return request;
-  }
   absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request, const char* owner = "ada") {
     v1::Job job;
     absl::Status status = Call(jobs_, &v1::Jobs::Stub::SubmitJob, request, &job, owner);
@@ -211,10 +194,6 @@ class ApiTest : public ::testing::Test {
     return request;
   }
 
-  MasterOptions options_;
-  std::unique_ptr<Master> master_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::Jobs::Stub> jobs_;
   std::unique_ptr<v1::Cluster::Stub> cluster_;
   std::unique_ptr<v1::Data::Stub> data_;
 };
