@@ -74,12 +74,14 @@ void AddRunFlags(CLI::App* command, RunFlags* flags) {
       ->check(Count(0));
   command
       ->add_option("--time-limit", flags->time_limit,
-                   "End the job after this long: 90s, 1h30m, 2-00:30:00")
+                   "End a task after this long: 90s, 1h30m, 2-00:30:00 (refused: not honoured yet)")
       ->type_name("DURATION");
   command->add_option("--device", flags->device, "Which devices may run it")
       ->check(OneOf({"auto", "cpu", "gpu"}));
-  command->add_option("--cpus", flags->cpus, "Cores a task needs");
-  command->add_option("--mem", flags->memory, "Memory a task needs: 2GiB")->type_name("SIZE");
+  command->add_option("--cpus", flags->cpus, "Cores a task needs (refused: not honoured yet)");
+  command
+      ->add_option("--mem", flags->memory, "Memory a task needs, 2GiB (refused: not honoured yet)")
+      ->type_name("SIZE");
   command
       ->add_option("--max-lease", flags->max_lease_leaves,
                    "The most leaves one lease may hold (0: the policy's choice)")
