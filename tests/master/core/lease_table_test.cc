@@ -74,7 +74,8 @@ TEST(LeaseTableTest, AgreesWithAMapOfLeavesForRandomTraffic) {
           oracle[leaf] = {worker, run.NumberOf(leaf)};
         }
       } else if (const auto at = oracle.find(begin); at != oracle.end()) {
-        const auto [holder, n] = at->second;
+        const WorkerId holder = at->second.first;
+        const uint64_t n = at->second.second;
         // What the holder could name so: leaves of the run that `begin` lies in.
         uint64_t expected = 0;
         table.ForEachIn({begin, end}, [&](const LeaseRun& run, LeafRange overlap) {
