@@ -4,12 +4,16 @@
 // failure is recorded and the leaf is done. A crash gives strikes to what had started: to the task
 // if the start page names it, else to its whole leaf, which from then on runs alone. As many
 // strikes as the job's crash limit, and the task (or leaf) is given up: it fails with CRASH_LIMIT.
+//
+// What ran longer than the job's time limit was ended by its worker. A task that is known is given
+// up at once, with TIME_LIMIT; leaves run again alone, without a strike, so that it becomes known.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "common/base/reason.h"
 #include "common/base/strings.h"
+#include "common/model/former_life.h"
 #include "master/core/reports.h"
 
 namespace tandem::master {
@@ -18,6 +22,16 @@ namespace {
 Retry RetryOf(const Job& job, uint64_t leaf) {
   const RetryTable::Found found = job.retries.Find(leaf, {leaf, leaf + 1});
   return found.retry == nullptr ? Retry{} : *found.retry;
+}
+
+// As strikes of a task: it ran longer than the job's time limit.
+constexpr uint32_t kOverdue = uint32_t{1} << 30;
+
+bool Overdue(const Crash& crash) { return crash.signal == reason::kTimeLimit; }
+
+std::string OverdueText(const Job& job) {
+  return StrCat(reason::kTimeLimit, ": it ran longer than the job's time limit of ",
+                HumanDuration(job.spec().time_limit));
 }
 
 bool GivenUp(const Job& job, const Retry& retry, uint64_t task) {
@@ -55,8 +69,18 @@ bool Has(const LeafIntervals& intervals, uint64_t leaf) {
   });
 }
 
+// Why a task is given up.
+std::string GivenUpText(const Job& job, const Retry& retry, uint64_t task, const Crash& crash) {
+  const auto it = retry.tasks.find(task);
+  const bool overdue = it != retry.tasks.end() ? it->second >= kOverdue : Overdue(crash);
+  if (overdue) return OverdueText(job);
+  return StrCat(reason::kCrashLimit, ": its executor was lost ", job.crash_limit(),
+                " times, last by ", crash.signal);
+}
+
 // The leaves end without having run to their end: all their tasks fail.
-void GiveUp(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt, std::string_view signal) {
+void GiveUp(Turn& turn, Job& job, LeafRange leaves, const Retry& retry, const Crash& crash) {
+  job.given_up_in_row += leaves.size();
   const auto give_up = [&](LeafRange part) {
     const TaskRange tasks = job.tree().Tasks(part);
     LeavesDone done;
@@ -65,10 +89,9 @@ void GiveUp(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt, std::strin
     done.tasks_failed = tasks.size();
     const uint64_t listed = std::min(tasks.size(), turn.state.options.limits.failures_listed_max);
     for (uint64_t i = 0; i < listed; ++i) {
-      done.failures.push_back({.task = tasks.begin + i,
-                               .attempt = attempt,
-                               .reason = StrCat(reason::kCrashLimit, ": its executor was lost ",
-                                                job.crash_limit(), " times, last by ", signal)});
+      const uint64_t task = tasks.begin + i;
+      done.failures.push_back(
+          {.task = task, .attempt = retry.attempt, .reason = GivenUpText(job, retry, task, crash)});
     }
     // An ordered reduction needs a partial of every leaf: this one has no value.
     if (job.reduction == ReductionKind::kOrdered) done.partial_id = job.partials.next_id();
@@ -81,27 +104,34 @@ void GiveUp(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt, std::strin
   }
 }
 
-// A strike for leaves with equal attributes that had started and not finished; for one task of a
-// single leaf if that is known.
-void Strike(Turn& turn, Job& job, LeafRange leaves, Retry retry, uint32_t attempt,
-            const Crash& crash) {
+// Notes a strike for leaves with equal attributes; for one task of a single leaf if that is known.
+// True: they are to be given up.
+bool CountStrike(Turn& turn, Job& job, LeafRange leaves, Retry* retry, const Crash& crash) {
   const TaskRange tasks = job.tree().Tasks(leaves);
-  retry.attempt = std::max(retry.attempt, attempt) + 1;
-  retry.suspect = true;
-  LeavesRetried record = RecordOf(job, leaves, retry);
+  const bool was_alone = std::exchange(retry->suspect, true);
+  LeavesRetried record = RecordOf(job, leaves, *retry);
   const bool named = leaves.size() == 1 && (crash.task_known || tasks.size() == 1);
   if (named) {
     record.task_known = true;
     record.task = tasks.size() == 1 ? tasks.begin : crash.task;
-    record.task_strikes = ++retry.tasks[record.task];
-  } else {
-    record.strikes = ++retry.strikes;
+    uint32_t& strikes = retry->tasks[record.task];
+    strikes = Overdue(crash) ? kOverdue : strikes + 1;
+    record.task_strikes = strikes;
+  } else if (was_alone || !Overdue(crash)) {
+    record.strikes = ++retry->strikes;
   }
   turn.state.counters.strikes += leaves.size();
-  job.retried_tasks += tasks.size();
   turn.Record(std::move(record));
-  if (retry.strikes >= job.crash_limit() || GivenUpTasks(job, retry).size() == tasks.size()) {
-    GiveUp(turn, job, leaves, retry.attempt, crash.signal);
+  return retry->strikes >= job.crash_limit() || GivenUpTasks(job, *retry).size() == tasks.size();
+}
+
+// Leaves with equal attributes had started and not finished.
+void Strike(Turn& turn, Job& job, LeafRange leaves, Retry retry, uint32_t attempt,
+            const Crash& crash) {
+  retry.attempt = std::max(retry.attempt, attempt) + 1;
+  job.retried_tasks += job.tree().Tasks(leaves).size();
+  if (CountStrike(turn, job, leaves, &retry, crash)) {
+    GiveUp(turn, job, leaves, retry, crash);
   } else {
     FreeLeaves(turn, job, leaves);
   }
@@ -123,6 +153,52 @@ void Blame(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt, const Crash
   RequeueAfterLoss(turn, job, {leaves.begin, leaf}, attempt);
   strike({leaf, leaf + 1});
   RequeueAfterLoss(turn, job, {leaf + 1, leaves.end}, attempt);
+}
+
+// Leaves that were running when a former life of the worker ended. They may be with another worker
+// by now, or done. Where they are free they run alone from now on.
+void OnFormerLife(Turn& turn, Job& job, Worker& worker, Crash crash) {
+  const uint64_t leaf_count = job.tree().leaf_count();
+  const LeafInterval& said = crash.run.leaves;
+  if (said.first >= leaf_count) return;
+  const LeafRange all{said.first, said.first + std::min(said.count, leaf_count - said.first)};
+  crash.task_known = crash.task_known && all.size() == 1 && crash.task < job.tree().task_count() &&
+                     job.tree().LeafOfTask(crash.task) == all.begin;
+  // What the worker was given before it could say so comes back: it must not run as before.
+  std::vector<LeafRange> given;
+  job.leases.TakeIf(
+      all, [&](const LeaseRun& run) { return run.worker == worker.id; },
+      [&](LeafRange leaves, const LeaseRun& run, int64_t ended) {
+        ReleaseLease(turn, job, worker, leaves.size(), ended, run.suspect);
+        given.push_back(leaves);
+      });
+  for (LeafRange leaves : given) {
+    turn.out.to_workers.push_back({worker.id, Recall{job.id, IntervalOf(leaves)}});
+    FreeLeaves(turn, job, leaves);
+  }
+  for (LeafRange part : LeafSet::Difference(LeafSet(all), job.done)) {
+    while (!part.empty()) {
+      const RetryTable::Found found = job.retries.Find(part.begin, part);
+      const LeafRange leaves = found.leaves;
+      Retry retry = found.retry == nullptr ? Retry{} : *found.retry;
+      LeafSet free = job.free.Within(leaves);
+      free.AddAll(job.free_suspects.Within(leaves));
+      const bool give_up = CountStrike(turn, job, leaves, &retry, crash);
+      for (LeafRange here : free) {
+        job.free.Remove(here);
+        job.free_suspects.Remove(here);
+        if (give_up) {
+          GiveUp(turn, job, here, retry, crash);
+        } else {
+          FreeLeaves(turn, job, here);
+        }
+      }
+      part.begin = leaves.end;
+    }
+  }
+  RefreshReady(turn.state, job);
+  turn.MarkDirty(job);
+  AfterProgress(turn, job);
 }
 
 }  // namespace
@@ -151,6 +227,10 @@ void SortFailures(Turn& turn, const Job& job, const std::vector<TaskFailure>& fa
     ++done->tasks_failed;
     if (done->failures.size() < turn.state.options.limits.failures_listed_max) {
       done->failures.push_back(failure);
+      const auto given_up = retry.tasks.find(failure.task);
+      if (given_up != retry.tasks.end() && given_up->second >= kOverdue) {
+        done->failures.back().reason = OverdueText(job);
+      }
     }
   }
 }
@@ -178,6 +258,11 @@ void VoidPartial(Turn& turn, Job& job, const LeafIntervals& all, const LeafInter
 
 void OnCrash(Turn& turn, Worker& worker, const Crash& crash) {
   Job* job = turn.state.FindActive(crash.job);
+  if (crash.run.n == kFormerLife) {
+    if (job != nullptr && worker.struck != worker.incarnation)
+      OnFormerLife(turn, *job, worker, crash);
+    return;
+  }
   std::vector<std::pair<LeafRange, uint32_t>> taken;
   if (job != nullptr) {
     job->leases.Take(worker.id, crash.run,

@@ -106,6 +106,21 @@ void MasterCore::Snapshot(std::vector<Record>* records) const { AppendSnapshot(s
 
 uint64_t MasterCore::DurableHash() const { return HashDurable(state_); }
 
+void MasterCore::AddSegments(std::vector<SegmentId>* segments) const {
+  const auto add = [segments](const OutputsHandle& outputs) {
+    if (outputs == nullptr) return;
+    for (const OutputPiece& piece : *outputs) {
+      const auto* region = std::get_if<Region>(&piece.where);
+      if (region != nullptr) segments->push_back(region->segment);
+    }
+  };
+  for (const auto& [id, job] : state_.jobs) {
+    job->partials.ForEach([&](const Partial& partial) { add(partial.outputs); });
+    const auto* succeeded = std::get_if<Succeeded>(&job->phase);
+    if (succeeded != nullptr) add(succeeded->result);
+  }
+}
+
 std::optional<JobStatus> MasterCore::Status(JobId id) const {
   const auto it = state_.jobs.find(id);
   if (it == state_.jobs.end()) return std::nullopt;

@@ -78,6 +78,8 @@ class MasterCore {
   void Snapshot(std::vector<Record>* records) const;
   // Equal for equal durable states, live or replayed.
   uint64_t DurableHash() const;
+  // Adds the segments in which values of reductions lie, partial ones and results.
+  void AddSegments(std::vector<SegmentId>* segments) const;
 
   // The present status, which may not be durable yet; nothing for an unknown job.
   std::optional<JobStatus> Status(JobId job) const;

@@ -61,6 +61,9 @@ struct Job {
   LeaseTable leases;
   std::map<uint64_t, MergeLease> merges;  // By lease number.
   uint32_t merge_failures = 0;
+  // Since a leaf was last finished:
+  uint64_t given_up_in_row = 0;       // leaves, for their crashes;
+  uint64_t crash_faults = 0;          // workers' words that executors end before anything begins.
   absl::btree_set<WorkerId> workers;  // That it has been described to.
   bool durable = false;               // Its acceptance is; until then no worker hears of it.
   bool recovered = false;             // From before the last restart.

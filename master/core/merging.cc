@@ -152,6 +152,12 @@ void AfterProgress(Turn& turn, Job& job) {
                          " tasks failed, more than max_task_failures = ", *spec.max_task_failures,
                          " allows"));
   }
+  if (!spec.allow_failed && job.given_up_in_row >= turn.state.options.given_up_in_row_max) {
+    return EndJob(turn, job, JobState::kFailed,
+                  StrCat(reason::kCrashLimit, ": ", job.given_up_in_row,
+                         " leaves in a row were given up, each after losing ", job.crash_limit(),
+                         " executors, and none was finished between them"));
+  }
   RefreshTail(turn.state, job);
   if (!job.all_done()) {
     if (!job.partials.MayMerge(false, turn.state.options.merge_inputs_max)) return;

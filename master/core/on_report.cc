@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/reason.h"
+#include "common/base/strings.h"
+#include "common/model/former_life.h"
 #include "master/core/reports.h"
 #include "master/core/turn.h"
 
@@ -63,6 +66,13 @@ uint32_t TakeRun(Turn& turn, Job& job, Worker& worker, const LeafRun& run, LeafI
   return attempt;
 }
 
+// Something was finished: what went wrong before was not for ever.
+void NoteProgress(Job& job) {
+  job.given_up_in_row = 0;
+  job.crash_faults = 0;
+  job.wait_note.clear();
+}
+
 uint64_t TasksIn(const Job& job, const LeafIntervals& intervals) {
   uint64_t tasks = 0;
   for (const LeafInterval& leaves : intervals) tasks += job.tree().Tasks(RangeOf(leaves)).size();
@@ -87,6 +97,7 @@ void CommitRuns(Turn& turn, Job& job, Worker& worker, const Commit& commit) {
   done.covered.push_back({first.first, last.first + last.count - first.first});
   done.outputs = commit.outputs;
   done.busy_ns = commit.busy_ns;
+  NoteProgress(job);
   LeafIntervals retried;
   if (!commit.failures.empty()) SortFailures(turn, job, commit.failures, &done, &retried);
   LearnFromCommit(turn, worker, job, tasks, commit.busy_ns);
@@ -134,6 +145,7 @@ void CommitPartial(Turn& turn, Job& job, Worker& worker, const Commit& commit) {
   done.busy_ns = commit.busy_ns;
   done.partial_id = job.partials.next_id();
   done.partial_tasks = commit.tasks;
+  NoteProgress(job);
   LearnFromCommit(turn, worker, job, tasks, commit.busy_ns);
   turn.Record(std::move(done));
 }
@@ -171,7 +183,10 @@ void OnCommit(Turn& turn, Worker& worker, const Commit& commit) {
   } else {
     CommitPartial(turn, *job, worker, commit);
   }
-  if (const auto at = worker.jobs.find(job->id); at != worker.jobs.end()) at->second.spurned = 0;
+  if (const auto at = worker.jobs.find(job->id); at != worker.jobs.end()) {
+    at->second.spurned = 0;
+    at->second.faults = 0;
+  }
   turn.MarkDirty(*job);
   AfterProgress(turn, *job);
 }
@@ -203,12 +218,23 @@ void OnJobFault(Turn& turn, Worker& worker, const JobFault& fault) {
   Job* job = turn.state.FindActive(fault.job);
   if (job == nullptr) return;
   if (fault.fatal) return EndJob(turn, *job, JobState::kFailed, fault.reason);
-  JobAtWorker& at = worker.jobs[job->id];
-  job->workers.insert(worker.id);
-  at.unfit = true;
   job->wait_note = fault.reason;
   turn.MarkDirty(*job);
   turn.schedule_all = true;
+  JobAtWorker& at = worker.jobs[job->id];
+  job->workers.insert(worker.id);
+  if (at.unfit && turn.now < at.unfit_until) return;  // It has said so.
+  const bool crashed = fault.reason.rfind(reason::kCrashLimit, 0) == 0;
+  if (crashed && ++job->crash_faults >= job->crash_limit()) {
+    return EndJob(turn, *job, JobState::kFailed,
+                  StrCat(fault.reason, "; so it was ", job->crash_faults, " times"));
+  }
+  at.unfit = true;
+  constexpr uint32_t kDoublings = 16;
+  at.unfit_until = turn.now + std::min(turn.state.options.unfit_retry_max,
+                                       turn.state.options.unfit_retry *
+                                           (1 << std::min(at.faults++, kDoublings)));
+  turn.state.look_at = std::min(turn.state.look_at, at.unfit_until);
 }
 
 void OnRate(Turn& turn, Worker& worker, const KernelRate& rate) {
@@ -261,6 +287,10 @@ void OnReported(Turn& turn, const WorkerReported& event) {
   for (const Commit& commit : report.commits) OnCommit(turn, *worker, commit);
   for (const MergeCommit& merge : report.merges) OnMerged(turn, *worker, merge);
   for (const Crash& crash : report.crashes) OnCrash(turn, *worker, crash);
+  // What it says of its former life it says in one report.
+  if (!report.crashes.empty() && report.crashes.back().run.n == kFormerLife) {
+    worker->struck = worker->incarnation;
+  }
   for (const Return& returned : report.returns) OnReturn(turn, *worker, returned);
   for (const JobFault& fault : report.job_faults) OnJobFault(turn, *worker, fault);
   for (const Backlog& backlog : report.backlogs) OnBacklog(*worker, backlog);

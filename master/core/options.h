@@ -31,6 +31,11 @@ struct Options {
   absl::Duration recall_quiet = absl::Milliseconds(50);  // Between two recalls of one job.
   uint64_t merge_inputs_max = 64;   // Partials in one merge; so many unmerged ones start one.
   uint32_t merge_attempts_max = 3;  // A reduction whose merges fail so often fails.
+  // A worker that says that it cannot run a job is asked again after so long, then after twice …
+  absl::Duration unfit_retry = absl::Seconds(10);
+  absl::Duration unfit_retry_max = absl::Minutes(5);
+  // So many leaves given up in a row, none finished between: the job, which is to fail, ends.
+  uint64_t given_up_in_row_max = 64;
   PolicyOptions policy;
   Limits limits;
 };

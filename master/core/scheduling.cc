@@ -15,11 +15,11 @@ namespace {
 bool Unfit(const Turn& turn, const Worker& worker, const Job& job) {
   const auto it = worker.jobs.find(job.id);
   if (it == worker.jobs.end()) return false;
-  if (it->second.spurned_until > turn.now) {
-    turn.state.look_at = std::min(turn.state.look_at, it->second.spurned_until);
-    return true;
-  }
-  return it->second.unfit;
+  const JobAtWorker& at = it->second;
+  const MonoTime until = at.unfit ? std::max(at.spurned_until, at.unfit_until) : at.spurned_until;
+  if (until <= turn.now) return false;
+  turn.state.look_at = std::min(turn.state.look_at, until);
+  return true;
 }
 
 // Has the job something free that this worker may have now? Suspects run one at a time.

@@ -17,6 +17,7 @@ void Describe(Turn& turn, Job& job, Worker& worker) {
 void BookLease(Turn& turn, Job& job, Worker& worker, const LeaseRun& run) {
   job.leases.Add(run);
   JobAtWorker& at = worker.jobs[job.id];
+  at.unfit = false;  // It is tried again.
   const int64_t leases = run.Leases();
   const uint64_t leaves = run.end - run.begin;
   at.leases += leases;

@@ -81,7 +81,9 @@ struct JobAtWorker {
   uint64_t granted_leaves = 0;  // In this session, adopted ones included.
   double told_share = -1;       // The last Outlook; negative: none.
   bool described = false;
-  bool unfit = false;    // It said that it cannot run the job.
+  bool unfit = false;    // It said that it cannot run the job …
+  uint32_t faults = 0;   // … so many times since its last commit,
+  MonoTime unfit_until;  // and is not asked again before.
   MonoTime quiet_until;  // No further recall before.
   MonoTime recalled_at = MonoTime::InfinitePast();
   uint32_t spurned = 0;    // Times that it gave leaves back unasked, since its last commit …
@@ -101,6 +103,7 @@ struct Worker {
   WorkerId id;
   std::string name;
   uint64_t incarnation = 0;
+  uint64_t struck = 0;  // The incarnation that said what the one before it was running.
   WorkerPhase phase;
   MonoTime deadline;  // Attached: silent until then means lost.
   MonoTime timer;  // When it is in State::timers; an attached worker's is moved only when it fires.

@@ -171,13 +171,22 @@ void Auditor::CheckResult(JobId id, const JobAudit& job) {
 void Auditor::CheckEnd() {
   for (const auto& [id, job] : jobs_) {
     if (job.cancelled) continue;
+    if (SetupCrashes(id)) {
+      world_->Expect(job.state == JobState::kFailed || job.bound->task_count() == 0,
+                     StrCat("job ", id, " succeeded though it crashes at once"));
+      continue;
+    }
     const JobSpec& spec = job.bound->spec;
     const bool over =
         spec.max_task_failures.has_value() && job.tasks_failed > *spec.max_task_failures;
-    const bool fails = over || (job.tasks_failed > 0 && !spec.allow_failed);
+    // Too many crashes in a row: not all of its tasks have run.
+    const bool given_up = job.seen.reason.rfind("CRASH_LIMIT", 0) == 0;
+    world_->Expect(!given_up || job.tasks_failed > 0,
+                   StrCat("job ", id, " is blamed for another's crashes"));
+    const bool fails = over || given_up || (job.tasks_failed > 0 && !spec.allow_failed);
     world_->Expect(job.state == (fails ? JobState::kFailed : JobState::kSucceeded),
                    StrCat("job ", id, " ended in the wrong state: ", job.seen.reason));
-    if (!over) {
+    if (!over && !given_up) {
       world_->Expect(job.leaves_done == job.done.size(), StrCat("job ", id, " lost a task"));
     }
     if (job.state == JobState::kSucceeded && job.bound->kernel.name != "map") CheckResult(id, job);

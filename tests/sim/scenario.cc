@@ -61,7 +61,8 @@ class Scenario {
     Rng& rng = world_.rng;
     if (rng.Chance(0.3)) world_.weather.delay_max = absl::Milliseconds(300);
     if (rng.Chance(0.3)) world_.weather.stall = 0.05;
-    if (rng.Chance(0.3)) world_.weather.executor_crash = 0.02;
+    if (rng.Chance(0.3)) world_.weather.executor_crash = rng.Chance(0.3) ? 0.6 : 0.02;
+    if (rng.Chance(0.2)) world_.weather.start_failure = rng.NextDouble();
     if (rng.Chance(0.3)) world_.weather.sync_max = absl::Milliseconds(50);
     for (double& chance : chances_) chance = rng.Chance(0.5) ? rng.NextDouble() : 0;
     fault_interval_ = world_.Random(absl::Milliseconds(100), absl::Seconds(4));

@@ -34,6 +34,9 @@ void SimExecutor::Tell(worker::Event event) {
 void SimExecutor::SetUp(JobId job, std::shared_ptr<const BoundJob> bound) {
   world_->Expect(bound->spec.owner == owner_, "an executor is given another owner's job");
   jobs_[job].bound = std::move(bound);
+  if (!alive_ || !SetupCrashes(job)) return;
+  world_->queue.After(absl::Microseconds(10),
+                      [self = shared_from_this()] { self->Die("SIGABRT", false); });
 }
 
 void SimExecutor::Run(const worker::RunPiece& run) {
@@ -90,7 +93,11 @@ void SimExecutor::StartNext(uint32_t index) {
   }
   time *= 0.5 + world_->rng.NextDouble();
   const std::optional<uint64_t> poison = Poison(piece);
-  const bool crash = poison.has_value() || world_->rng.Chance(world_->weather.executor_crash);
+  // So often in a row that a merge is given up is more than weather.
+  constexpr double kMergeCrashMax = 0.02;
+  const double chance = world_->weather.executor_crash;
+  const bool crash = poison.has_value() ||
+                     world_->rng.Chance(piece.merge ? std::min(chance, kMergeCrashMax) : chance);
   if (crash) time *= world_->rng.NextDouble();
   world_->queue.After(time, [self = shared_from_this(), index, id = piece.id, crash, poison] {
     const Group& now = self->groups_[index];
@@ -279,21 +286,32 @@ worker::Suspect SimExecutor::SuspectOf(const Piece& piece, std::optional<uint64_
   return suspect;
 }
 
+std::vector<worker::Suspect> SimExecutor::StartPage() {
+  std::vector<worker::Suspect> suspects;
+  for (const Group& group : groups_) {
+    if (group.queue.empty() || group.queue.front().merge) continue;
+    const Piece& piece = group.queue.front();
+    if (SetupCrashes(piece.job)) continue;
+    const TaskRange tasks = jobs_.at(piece.job).bound->tree.Tasks(RangeOf(piece.leaves));
+    const bool killer = poison_.has_value() && Poison(piece) == poison_ &&
+                        tasks.begin <= *poison_ && *poison_ < tasks.end;
+    suspects.push_back(SuspectOf(piece, killer ? poison_ : std::nullopt));
+  }
+  return suspects;
+}
+
+std::vector<worker::Suspect> SimExecutor::Vanish() {
+  if (!alive_) return {};
+  alive_ = false;
+  return StartPage();
+}
+
 void SimExecutor::Die(const std::string& how, bool wanted) {
   if (!alive_) return;
   worker::ExecutorLost lost;
   lost.executor = id_;
   lost.how = how;
-  if (!wanted) {
-    for (const Group& group : groups_) {
-      if (group.queue.empty() || group.queue.front().merge) continue;
-      const Piece& piece = group.queue.front();
-      const TaskRange tasks = jobs_.at(piece.job).bound->tree.Tasks(RangeOf(piece.leaves));
-      const bool killer = poison_.has_value() && Poison(piece) == poison_ &&
-                          tasks.begin <= *poison_ && *poison_ < tasks.end;
-      lost.suspects.push_back(SuspectOf(piece, killer ? poison_ : std::nullopt));
-    }
-  }
+  if (!wanted) lost.suspects = StartPage();
   world_->Trace("executor ", id_, " of ", owner_, " dies: ", how, ", suspects ",
                 lost.suspects.size());
   Tell(std::move(lost));

@@ -40,8 +40,8 @@ class SimExecutor : public std::enable_shared_from_this<SimExecutor> {
   void Forget(JobId job);
   // Ends the process. Wanted: by the supervisor; else a crash, whose start page has suspects.
   void Die(const std::string& how, bool wanted);
-  // The worker itself died: nobody is told.
-  void Vanish() { alive_ = false; }
+  // The worker itself died: nobody is told. What its start page says is there for the next one.
+  std::vector<worker::Suspect> Vanish();
 
   bool alive() const { return alive_; }
   const std::string& owner() const { return owner_; }
@@ -83,6 +83,7 @@ class SimExecutor : public std::enable_shared_from_this<SimExecutor> {
   std::optional<uint64_t> Poison(const Piece& piece) const;
   std::vector<worker::StagedOutput> Output(std::string bytes, uint64_t inline_bytes_max);
   worker::Suspect SuspectOf(const Piece& piece, std::optional<uint64_t> task);
+  std::vector<worker::Suspect> StartPage();
   // To the supervisor, after a moment.
   void Tell(worker::Event event);
 

@@ -25,6 +25,7 @@ void SimWorker::Start() {
   worker::CoreOptions options;
   options.restart_max = absl::Seconds(1);
   core_ = std::make_unique<worker::WorkerCore>(options, world_->rng.Next());
+  events_.push_back(worker::FormerLife{leftovers_});
   Connect();
 }
 
@@ -33,7 +34,9 @@ void SimWorker::Crash() {
   world_->Trace(name_, " crashes");
   up_ = false;
   awake_ = false;
-  for (auto& [id, executor] : executors_) executor->Vanish();
+  for (auto& [id, executor] : executors_) {
+    for (const worker::Suspect& suspect : executor->Vanish()) leftovers_.push_back(suspect);
+  }
   executors_.clear();
   jobs_.clear();
   events_.clear();
@@ -152,6 +155,7 @@ void SimWorker::Act(worker::Effects effects) {
            [this, connection = connection_] { master_->OnHeartbeat(connection); });
     }
   }
+  if (effects.former_life_told) leftovers_.clear();
   SetTimer(effects.next_deadline);
   if (effects.reconnect) BreakConnection();
 }
@@ -196,6 +200,7 @@ void SimWorker::ToExecutor(const worker::StartExecutor& e) {
   Later(world_->Random(absl::Milliseconds(1), absl::Milliseconds(20)), [this, e, groups] {
     const auto it = executors_.find(e.executor);
     if (it == executors_.end() || !it->second->alive()) return;
+    if (world_->rng.Chance(world_->weather.start_failure)) return it->second->Die("exit 1", false);
     worker::ExecutorReady ready;
     ready.executor = e.executor;
     ready.groups = groups;

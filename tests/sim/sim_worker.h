@@ -81,6 +81,7 @@ class SimWorker {
   MonoTime timer_;
   std::map<worker::ExecutorId, std::shared_ptr<SimExecutor>> executors_;
   std::map<JobId, std::shared_ptr<const BoundJob>> jobs_;
+  std::vector<worker::Suspect> leftovers_;  // Of former lives, until it is acknowledged.
 };
 
 }  // namespace tandem::sim

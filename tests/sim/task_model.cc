@@ -22,8 +22,11 @@ bool TaskFails(JobId job, uint64_t task, uint32_t attempt) {
 
 bool TaskCrashes(JobId job, uint64_t task, uint32_t attempt) {
   const uint64_t dice = Dice(job, task, 3) % 1000;
-  return dice < 2 || (dice < 5 && attempt <= 2);
+  const uint64_t poison = Dice(job, 0, 4) % 8 == 0 ? 50 : 2;  // Some jobs are full of it.
+  return dice < poison || (dice < poison + 3 && attempt <= 2);
 }
+
+bool SetupCrashes(JobId job) { return Dice(job, 0, 5) % 16 == 0; }
 
 uint64_t Fold(uint64_t left, uint64_t right) {
   if (left == 0) return right;

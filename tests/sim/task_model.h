@@ -28,6 +28,9 @@ bool TaskFails(JobId job, uint64_t task, uint32_t attempt);
 // Takes its executor down with it: some tasks always, some at first.
 bool TaskCrashes(JobId job, uint64_t task, uint32_t attempt);
 
+// Takes its executor down before anything of the job has begun, always.
+bool SetupCrashes(JobId job);
+
 // The fold of two values; 0 on either side gives the other.
 uint64_t Fold(uint64_t left, uint64_t right);
 // The ordered value of a node, with `leaf` giving those of leaves.

@@ -22,6 +22,7 @@ struct Weather {
   absl::Duration sync_max = absl::Milliseconds(3);   // Of a commit to the disk.
   double stall = 0;                                  // Chance that a sync takes two seconds.
   double executor_crash = 0;                         // Chance a piece, besides poison tasks.
+  double start_failure = 0;                          // Chance that an executor never gets ready.
 };
 
 class World {

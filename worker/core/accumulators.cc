@@ -32,7 +32,7 @@ bool WorkerCore::FlushIsDue(const JobState& job, MonoTime now) const {
   }
   if (!job.owner->runnable.empty()) {
     const JobState& next = jobs_.at(job.owner->runnable.begin()->second);
-    if (next.pool.front().suspect) return true;  // nothing shall be lost with it
+    if (RunsAlone(next)) return true;  // nothing shall be lost with it
   }
   return accumulator.work >=
          std::max(options_.flush.work_to_push * PushTime(job), options_.flush.work_min);

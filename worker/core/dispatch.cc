@@ -32,12 +32,15 @@ bool WorkerCore::CanFeed(OwnerState* owner, uint32_t group) const {
   }
   if (!owner->merges.empty()) return true;
   if (owner->runnable.empty()) return false;
-  const JobState& next = jobs_.at(owner->runnable.begin()->second);
-  if (!next.pool.front().suspect) return true;
-  // A suspect runs when nothing else of its executor can be lost with it.
+  if (!RunsAlone(jobs_.at(owner->runnable.begin()->second))) return true;
+  // When nothing else of its executor can be lost with it.
   return owner->in_flight == 0 &&
          std::none_of(accumulating_.begin(), accumulating_.end(),
                       [&](JobId id) { return jobs_.at(id).owner == owner; });
+}
+
+bool WorkerCore::RunsAlone(const JobState& job) const {
+  return job.pool.front().suspect || job.losses >= options_.losses_apart;
 }
 
 OwnerState* WorkerCore::ChooseOwner(uint32_t index, MonoTime now) {
@@ -110,20 +113,20 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
   const PullEstimate estimate = Estimate(job);
   const uint64_t tasks = PullTasks(options_.pull, estimate, remaining, owner->groups);
   uint64_t leaves = std::clamp<uint64_t>(tasks / job.tree.grain(), 1, job.piece_leaves_max);
-  if (front.suspect) {
-    leaves = 1;
-    owner->alone = true;
-  }
+  const bool alone = RunsAlone(job);
+  if (front.suspect) leaves = 1;
+  owner->alone |= alone;
   leaves = PieceLeaves(job, front, leaves);
   const PieceId id = ++last_piece_;
   Piece& piece = pieces_[id];
   piece.owner = owner;
   piece.executor = owner->executor;
   piece.group = group;
+  piece.alone = alone;
   piece.job = job.info.job;
   piece.run = job.pool.TakeFront(leaves);
   Predict(estimate, static_cast<double>(leaves * job.tree.grain()), &piece);
-  UpdateRunnable(&job);
+  TakeTurn(&job);
   ++job.in_flight;
   job.running_leaves += leaves;
   ++counters_.pieces;

@@ -66,6 +66,7 @@ struct JobDescribed {
   bool accumulates = false;  // all outputs reduced and exact: an executor may keep one accumulator
   bool appends = false;  // the outputs of adjacent pieces, one behind the other, are those of both
   uint64_t partial_bytes = 0;
+  absl::Duration time_limit = absl::InfiniteDuration();  // of one task
   double cost_ns_per_task = 0;  // the kernel's hint, on one core; 0: unknown
 
   // Sums in floating point are folded up the tree: a piece is one node, a commit one node's
@@ -118,7 +119,7 @@ struct Suspect {
 };
 struct ExecutorLost {
   ExecutorId executor = 0;
-  std::string how;  // "SIGSEGV", "exit 3"
+  std::string how;  // "SIGSEGV", "exit 3"; "TIME_LIMIT": killed for what the suspects did
   std::vector<Suspect> suspects;
 };
 struct PieceFinished {
@@ -169,12 +170,18 @@ struct PushFailed {
   PushId push = 0;  // tried again after the next Welcome, or after a backoff
 };
 struct Tick {};
+// Before anything else: what a former life of this worker was running when it ended. It is reported
+// once there is a stream.
+struct FormerLife {
+  std::vector<Suspect> suspects;
+};
 struct Shutdown {};  // finish what runs, return the rest, leave; without a master: leave at once
 
-using Event = std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted,
-                           Recalled, OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady,
-                           ExecutorLost, PieceFinished, PartialFinished, MergeFinished,
-                           PieceReturned, JobErrored, PushDone, PushFailed, Tick, Shutdown>;
+using Event =
+    std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted, Recalled,
+                 OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady, ExecutorLost,
+                 PieceFinished, PartialFinished, MergeFinished, PieceReturned, JobErrored, PushDone,
+                 PushFailed, Tick, FormerLife, Shutdown>;
 
 // ---- effects ----
 
@@ -253,7 +260,8 @@ struct Effects {
                            FlushJob, DiscardAccumulator, ForgetJob, ReleaseStaging, CloseStaging>>
       to_executors;  // in order
   std::vector<PushRegion> pushes;
-  bool leaving = false;  // everything is handed back or reported and acknowledged
+  bool former_life_told = false;  // and durably counted: its start pages may go
+  bool leaving = false;           // everything is handed back or reported and acknowledged
   MonoTime next_deadline = MonoTime::InfiniteFuture();
 };
 

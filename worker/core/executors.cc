@@ -43,6 +43,7 @@ void WorkerCore::On(PieceFinished event, MonoTime, Effects* effects) {
   }
   piece.owner->losses = 0;
   JobState* job = FindJob(piece.job);
+  if (job != nullptr) job->losses = 0;
   if (piece.is_void) {
     outbox_.Discard(event.executor, event.outputs, effects);
     if (event.accumulated && job != nullptr) job->accumulator.tainted = true;
@@ -127,12 +128,15 @@ void WorkerCore::On(PieceReturned event, MonoTime, Effects* effects) {
   }
 }
 
-void WorkerCore::On(JobErrored event, MonoTime, Effects* effects) {
+void WorkerCore::On(JobErrored event, MonoTime now, Effects* effects) {
   JobState* job = FindJob(event.job);
-  // 0: the supervisor itself.
+  // 0: the supervisor itself; what it could not understand will not be clearer later.
   const bool own = job != nullptr && job->owner->executor == event.executor;
-  if (job != nullptr && (own || event.executor == 0))
-    RefuseJob(job, event.reason, event.fatal, effects);
+  if (job != nullptr && (own || event.executor == 0)) {
+    const MonoTime until =
+        event.executor == 0 ? MonoTime::InfiniteFuture() : now + options_.refusal;
+    RefuseJob(job, {event.job, event.reason, event.fatal}, until, effects);
+  }
   for (const PieceId id : event.pieces) {
     Piece piece;
     if (!TakePieceOf(event.executor, id, PieceKind::kAny, &piece) || piece.is_void) continue;
@@ -166,17 +170,22 @@ void WorkerCore::On(ExecutorLost event, MonoTime now, Effects* effects) {
   for (const auto& [id, piece] : pieces_) {
     if (piece.executor == event.executor) lost.push_back(id);
   }
+  bool explained = false;
+  absl::btree_set<JobId> begun, waiting;
   // From the last to the first: each goes to the front of its pool.
   for (auto id = lost.rbegin(); id != lost.rend(); ++id) {
     Piece piece;
     TakePiece(*id, &piece);
     if (piece.is_void) continue;
+    const JobId job = piece.job;
     if (piece.merge != nullptr) {
       LoseMerge(std::move(piece), event, effects);
+      explained = true;  // A merge has a bound of its own.
     } else {
-      LosePiece(std::move(piece), event, effects);
+      (LosePiece(std::move(piece), event, effects) ? begun : waiting).insert(job);
     }
   }
+  explained |= !begun.empty();
   for (auto& [id, job] : jobs_) {
     if (job.owner != &owner) continue;
     std::vector<PieceId> held;
@@ -186,16 +195,39 @@ void WorkerCore::On(ExecutorLost event, MonoTime now, Effects* effects) {
   }
   if (wanted) return;
   ++counters_.executors_lost;
-  ++owner.losses;
+  for (const JobId job : waiting) {
+    if (!begun.contains(job)) CountLoss(job, event, now, effects);
+  }
+  PlanRestart(&owner, explained, now);
+  if (owner.losses >= options_.losses_max && waiting.empty()) {
+    GiveUpOnOwner(&owner, event.how, now, effects);
+  }
+}
+
+// An executor ended with pieces of the job that had not begun. It is not to blame, unless that goes
+// on when it is apart from others.
+void WorkerCore::CountLoss(JobId id, const ExecutorLost& event, MonoTime now, Effects* effects) {
+  JobState* job = FindJob(id);
+  if (job == nullptr || ++job->losses < options_.losses_max) return;
+  const std::string reason =
+      StrCat("CRASH_LIMIT: the executor ended ", std::exchange(job->losses, 0),
+             " times in a row before anything of the job had begun, last with ", event.how);
+  RefuseJob(job, {id, reason}, now + options_.refusal, effects);
+}
+
+// A loss that a start page explains costs a strike, and strikes are bounded: the next executor
+// starts soon. What nothing explains may go on for ever: executors start ever more slowly.
+void WorkerCore::PlanRestart(OwnerState* owner, bool explained, MonoTime now) {
+  owner->losses = explained ? 0 : owner->losses + 1;
   const double backoff = std::min(
       absl::ToDoubleSeconds(options_.restart_max),
-      absl::ToDoubleSeconds(options_.restart_min) * (uint64_t{1} << std::min(owner.losses, 20u)));
-  owner.start_at = now + absl::Seconds(backoff * (0.5 + 0.5 * rng_.NextDouble()));
-  if (owner.losses >= options_.losses_max) GiveUpOnOwner(&owner, event.how, effects);
+      absl::ToDoubleSeconds(options_.restart_min) * (uint64_t{1} << std::min(owner->losses, 20u)));
+  owner->start_at = now + absl::Seconds(backoff * (0.5 + 0.5 * rng_.NextDouble()));
 }
 
 // Suspects get the blame, one report each; everything else of the piece runs again.
-void WorkerCore::LosePiece(Piece piece, const ExecutorLost& event, Effects* effects) {
+bool WorkerCore::LosePiece(Piece piece, const ExecutorLost& event, Effects* effects) {
+  bool explained = false;
   std::vector<Suspect> suspects;
   for (const Suspect& suspect : event.suspects) {
     if (suspect.job == piece.job) suspects.push_back(suspect);
@@ -212,6 +244,7 @@ void WorkerCore::LosePiece(Piece piece, const ExecutorLost& event, Effects* effe
       if (blamed.count() == 0) continue;
       rest.push_back(of.Within(leaf, blamed.first()));
       leaf = blamed.end();
+      explained = true;
       counters_.suspects += blamed.count();
       Blame(piece.job, std::move(blamed), suspect, event.how, effects);
     }
@@ -224,6 +257,7 @@ void WorkerCore::LosePiece(Piece piece, const ExecutorLost& event, Effects* effe
       Accept(job, std::move(*run), /*front=*/true, effects);
     }
   }
+  return explained;
 }
 
 void WorkerCore::Blame(JobId job, LeaseRun run, const Suspect& suspect, const std::string& how,
@@ -253,11 +287,13 @@ void WorkerCore::LoseMerge(Piece piece, const ExecutorLost& event, Effects* effe
   outbox_.Add(std::move(item), 0, {}, effects);
 }
 
-void WorkerCore::GiveUpOnOwner(OwnerState* owner, const std::string& how, Effects* effects) {
-  const std::string reason = StrCat("EXECUTOR_LOST: the executor ended ", owner->losses,
-                                    " times in a row without finishing anything, last with ", how);
+void WorkerCore::GiveUpOnOwner(OwnerState* owner, const std::string& how, MonoTime now,
+                               Effects* effects) {
+  const std::string reason =
+      StrCat("EXECUTOR_LOST: the executor ended ", owner->losses,
+             " times in a row before it was given anything, last with ", how);
   for (auto& [id, job] : jobs_) {
-    if (job.owner == owner) RefuseJob(&job, reason, /*fatal=*/false, effects);
+    if (job.owner == owner) RefuseJob(&job, {id, reason}, now + options_.refusal, effects);
   }
   owner->losses = 0;
 }

@@ -23,7 +23,8 @@ void WorkerCore::CheckInvariants() const {
     CHECK(groups_[piece.group].holder == piece.owner);
     CHECK(piece.executor == piece.owner->executor);
     CHECK_EQ(piece.merge == nullptr, piece.run.count() > 0);
-    if (piece.run.suspect) CHECK(piece.owner->alone && piece.owner->in_flight == 1);
+    if (piece.run.suspect) CHECK(piece.alone);
+    if (piece.alone) CHECK(piece.owner->alone && piece.owner->in_flight == 1);
     voids[piece.owner] += piece.is_void ? 1 : 0;
     if (piece.is_void || piece.merge != nullptr) continue;
     CHECK(jobs_.contains(piece.job));

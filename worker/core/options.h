@@ -49,13 +49,18 @@ struct CoreOptions {
 
   absl::Duration lease_ttl = absl::Seconds(5);  // until a Welcome says another
   absl::Duration heartbeat = absl::Seconds(1);
+  // A master keeps for a while what was pushed and not yet named; after so long it is pushed again.
+  absl::Duration push_again_after = absl::Minutes(5);
   absl::Duration push_retry = absl::Milliseconds(500);
   absl::Duration rate_interval = absl::Milliseconds(200);  // between two reports of one rate
 
   absl::Duration restart_min = absl::Milliseconds(100);  // of an executor that was lost
   absl::Duration restart_max = absl::Seconds(10);
-  uint32_t losses_max = 8;       // in a row without a finished piece: then its jobs are refused
-  uint32_t merge_tries_max = 3;  // lost executors that one merge may cost
+  // Losses in a row that no start page explains, before the jobs concerned are refused …
+  uint32_t losses_max = 8;
+  uint32_t losses_apart = 2;  // After so many, a job runs alone, so that no other is blamed for it.
+  absl::Duration refusal = absl::Seconds(5);  // … for so long: then they may be tried again
+  uint32_t merge_tries_max = 3;               // lost executors that one merge may cost
   absl::Duration executor_idle_max = absl::Minutes(5);
   // What runs for a job that is over may end by itself for so long; then its executor is ended.
   absl::Duration void_max = absl::Seconds(10);

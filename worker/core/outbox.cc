@@ -267,7 +267,7 @@ void Outbox::DropAll(Effects* effects) {
 // Entries of reported_ and retries_ whose item is gone are skipped when their turn comes.
 void Outbox::RemoveFromQueues(ItemId id) { std::erase(ready_, id); }
 
-void Outbox::Rejoin(bool new_epoch, Renew renew, Effects* effects) {
+void Outbox::Rejoin(bool push_again, Renew renew, Effects* effects) {
   away_ = false;
   ready_.clear();
   reported_.clear();
@@ -286,13 +286,13 @@ void Outbox::Rejoin(bool new_epoch, Renew renew, Effects* effects) {
     entry.unpushed = 0;
     for (size_t i = 0; i < entry.staged.size(); ++i) {
       Staged& staged = entry.staged[i];
-      if (staged.pushed && !new_epoch) continue;
+      if (staged.pushed && !push_again) continue;
       entry.handle = nullptr;
       ++entry.unpushed;
       staged.pushed = false;
       if (staged.push == 0) {
         StartPush(it->first, i, effects);
-      } else if (new_epoch) {
+      } else if (push_again) {
         pushes_[staged.push].stale = true;
       }
     }

@@ -77,7 +77,7 @@ std::vector<HeldLeaves> WorkerCore::Held() const {
 }
 
 void WorkerCore::On(Welcomed event, MonoTime now, Effects* effects) {
-  const bool new_epoch = event.epoch != epoch_;
+  const bool push_again = event.epoch != epoch_ || now - lost_at_ > options_.push_again_after;
   link_ = Link::kAttached;
   epoch_ = event.epoch;
   max_epoch_ = std::max(max_epoch_, epoch_.value());
@@ -85,6 +85,7 @@ void WorkerCore::On(Welcomed event, MonoTime now, Effects* effects) {
   heartbeat_ = event.heartbeat;
   heartbeat_at_ = now + heartbeat_;
   draining_ = shutting_down_;
+  former_life_report_ = 0;
 
   Adoption adoption;
   for (const Grant& grant : event.adopted) {
@@ -101,7 +102,7 @@ void WorkerCore::On(Welcomed event, MonoTime now, Effects* effects) {
               [](const LeaseRun& a, const LeaseRun& b) { return a.first() < b.first(); });
   }
   outbox_.Rejoin(
-      new_epoch, [&](JobId job, std::vector<LeaseRun>* runs) { return adoption.Renew(job, runs); },
+      push_again, [&](JobId job, std::vector<LeaseRun>* runs) { return adoption.Renew(job, runs); },
       effects);
   AdoptAccumulators(&adoption, effects);
   AdoptPieces(&adoption, effects);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/model/former_life.h"
 #include "worker/core/worker_core.h"
 
 namespace tandem::worker {
@@ -20,7 +21,8 @@ void WorkerCore::MakeReports(MonoTime now, Effects* effects) {
   AddBacklogs(&backlogs);
   const size_t before = effects->reports.size();
   next_report_ = outbox_.Report(next_report_, &effects->reports);
-  const bool more = !rates.empty() || !backlogs.empty() || !faults_.empty();
+  const bool tells_former_life = !former_life_.empty() && former_life_report_ == 0;
+  const bool more = !rates.empty() || !backlogs.empty() || !faults_.empty() || tells_former_life;
   if (more && effects->reports.size() == before) {
     effects->reports.emplace_back().number = next_report_++;
   }
@@ -31,6 +33,15 @@ void WorkerCore::MakeReports(MonoTime now, Effects* effects) {
   last.backlogs = std::move(backlogs);
   last.job_faults = std::move(faults_);
   faults_.clear();
+  if (!tells_former_life) return;
+  former_life_report_ = last.number;
+  for (const Suspect& suspect : former_life_) {
+    last.crashes.push_back({suspect.job,
+                            {kFormerLife, suspect.leaves},
+                            suspect.task_known,
+                            suspect.task,
+                            "the end of its worker"});
+  }
 }
 
 void WorkerCore::AddRates(MonoTime now, std::vector<KernelRate>* rates) {

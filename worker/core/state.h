@@ -46,14 +46,14 @@ struct OwnerState {
   uint32_t cores = 1;
   DeviceKind kind = DeviceKind::kCpu;
 
-  // Jobs with unstarted leaves, by the order in which they came to have some.
+  // Jobs with unstarted leaves, by the order in which they came to have some or last had a turn.
   absl::btree_set<std::pair<uint64_t, JobId>> runnable;
   std::deque<MergeWork> merges;   // before everything else
   absl::btree_set<JobId> set_up;  // known to the executor
   uint32_t in_flight = 0;         // pieces and merges
-  bool alone = false;             // a suspect runs: nothing beside it
+  bool alone = false;             // what runs shall harm nothing else: nothing runs beside it
 
-  uint32_t losses = 0;  // in a row, without a finished piece
+  uint32_t losses = 0;  // in a row: no piece was finished, and no start page says why
   MonoTime start_at;    // not before
   uint64_t last_turn = 0;
   uint32_t jobs = 0;
@@ -89,7 +89,9 @@ struct JobState {
   Pool pool;
   uint64_t order = 0;  // its key in owner->runnable; 0: not there
   double share_leaves = 0;
-  std::optional<JobFault> fault;  // cannot run here: everything of it goes back
+  std::optional<JobFault> fault;  // cannot run here: everything of it goes back …
+  MonoTime fault_until;           // … until then
+  uint32_t losses = 0;            // of executors, in a row, before anything of it had begun
 
   uint32_t in_flight = 0;  // pieces, void ones excluded
   uint64_t running_leaves = 0;
@@ -110,6 +112,7 @@ struct Piece {
   std::unique_ptr<MergeWork> merge;  // null for a piece of leaves
   absl::Duration predicted;          // infinite while nothing is known
   bool is_void = false;              // its leases are gone: whatever comes of it is dropped
+  bool alone = false;                // nothing runs beside it
   bool recalled = false;             // if it comes back unstarted it goes to the master
 };
 

@@ -51,6 +51,7 @@ void WorkerCore::On(Connected, MonoTime, Effects* effects) {
 
 void WorkerCore::On(Disconnected, MonoTime now, Effects*) {
   if (link_ != Link::kDown) down_since_ = now;
+  if (link_ == Link::kAttached) lost_at_ = now;
   link_ = Link::kDown;
   outbox_.MasterLost();
 }
@@ -64,6 +65,7 @@ void WorkerCore::On(JobDescribed event, MonoTime, Effects*) {
   OwnerState& owner = owners_[event.owner];
   owner.name = event.owner;
   ++owner.jobs;
+  limited_jobs_ += event.time_limit < absl::InfiniteDuration() ? 1 : 0;
   job.owner = &owner;
   job.tree = RangeTree(event.task_count, std::max<uint64_t>(event.grain, 1));
   job.info = std::move(event);
@@ -79,6 +81,8 @@ void WorkerCore::On(Granted event, MonoTime, Effects* effects) {
     return;
   }
   job->granted_leaves += run.count();
+  // The master may have forgotten, or hoped.
+  if (!Welcome(job, effects)) faults_.push_back({event.grant.job, job->fault->reason});
   Accept(job, std::move(run), /*front=*/false, effects);
 }
 
@@ -114,6 +118,10 @@ void WorkerCore::On(JobDropped event, MonoTime, Effects* effects) {
 
 void WorkerCore::On(ReportAcked event, MonoTime, Effects* effects) {
   outbox_.Acked(event.number, effects);
+  if (former_life_report_ == 0 || event.number < former_life_report_) return;
+  former_life_report_ = 0;
+  former_life_.clear();
+  effects->former_life_told = true;
 }
 
 void WorkerCore::On(DrainSaid event, MonoTime, Effects* effects) {
@@ -131,6 +139,10 @@ void WorkerCore::On(PushFailed event, MonoTime now, Effects* effects) {
 
 void WorkerCore::On(Tick, MonoTime, Effects*) {}
 
+void WorkerCore::On(FormerLife event, MonoTime, Effects*) {
+  former_life_ = std::move(event.suspects);
+}
+
 void WorkerCore::On(Shutdown, MonoTime, Effects* effects) {
   shutting_down_ = true;
   draining_ = true;
@@ -145,7 +157,7 @@ JobState* WorkerCore::FindJob(JobId id) {
 // Leaves to be run here, now or again; or back to the master, where that is not to be.
 void WorkerCore::Accept(JobState* job, LeaseRun run, bool front, Effects* effects) {
   if (run.count() == 0) return;
-  if (draining_ || job->fault.has_value()) {
+  if (draining_ || !Welcome(job, effects)) {
     Return(job->info.job, {std::move(run)}, effects);
     return;
   }
@@ -166,6 +178,15 @@ void WorkerCore::UpdateRunnable(JobState* job) {
     runnable.erase({job->order, job->info.job});
     job->order = 0;
   }
+}
+
+// Behind the owner's other jobs: a long one that is topped up again and again holds up no short
+// one.
+void WorkerCore::TakeTurn(JobState* job) {
+  auto& runnable = job->owner->runnable;
+  runnable.erase({job->order, job->info.job});
+  job->order = 0;
+  UpdateRunnable(job);
 }
 
 void WorkerCore::Return(JobId job, std::vector<LeaseRun> runs, Effects* effects) {
@@ -207,14 +228,27 @@ void WorkerCore::EndJob(JobState* job, Effects* effects) {
     effects->to_executors.push_back(ForgetJob{owner->executor, id});
   }
   --owner->jobs;
+  limited_jobs_ -= job->info.time_limit < absl::InfiniteDuration() ? 1 : 0;
   jobs_.erase(id);
 }
 
-void WorkerCore::RefuseJob(JobState* job, const std::string& reason, bool fatal, Effects* effects) {
+void WorkerCore::RefuseJob(JobState* job, JobFault fault, MonoTime until, Effects* effects) {
   if (job->fault.has_value()) return;
-  job->fault = JobFault{job->info.job, reason, fatal};
+  job->fault = std::move(fault);
+  job->fault_until = until;
   faults_.push_back(*job->fault);
   ReturnPool(job, effects);
+}
+
+bool WorkerCore::Welcome(JobState* job, Effects* effects) {
+  if (!job->fault.has_value()) return true;
+  if (last_step_ < job->fault_until || job->in_flight > 0) return false;
+  job->fault.reset();
+  // The executor forgets why it refused the job, too.
+  if (job->owner->set_up.erase(job->info.job) > 0) {
+    effects->to_executors.push_back(ForgetJob{job->owner->executor, job->info.job});
+  }
+  return true;
 }
 
 bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
@@ -234,7 +268,7 @@ bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
   } else {
     group.predicted -= piece->predicted;
   }
-  if (piece->run.suspect) piece->owner->alone = false;
+  if (piece->alone) piece->owner->alone = false;
   if (!piece->is_void && piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);
     --job->in_flight;
@@ -277,6 +311,28 @@ uint64_t WorkerCore::backlog_leaves() const {
   uint64_t leaves = 0;
   for (const auto& [id, job] : jobs_) leaves += job.pool.leaves() + job.running_leaves;
   return leaves;
+}
+
+absl::Duration WorkerCore::TimeAllowed(JobId id, LeafInterval leaves, bool one_task) const {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return absl::InfiniteDuration();
+  const JobState& job = found->second;
+  const absl::Duration limit = job.info.time_limit;
+  if (one_task || limit == absl::InfiniteDuration()) return limit;
+  // Many tasks that are each within the limit take their time; a few times what is predicted.
+  constexpr double kSlack = 4;
+  const double cores = std::max(1.0, static_cast<double>(job.owner->cores) / job.owner->groups);
+  const double tasks = static_cast<double>(leaves.count) * static_cast<double>(job.tree.grain());
+  return limit + absl::Seconds(kSlack * tasks * cores * Estimate(job).seconds_per_task);
+}
+
+absl::Duration WorkerCore::ShortestLimit() const {
+  absl::Duration shortest = absl::InfiniteDuration();
+  if (limited_jobs_ == 0) return shortest;
+  for (const auto& [id, job] : jobs_) {
+    if (job.in_flight > 0) shortest = std::min(shortest, job.info.time_limit);
+  }
+  return shortest;
 }
 
 void WorkerCore::LeaveIfDone(Effects* effects) {

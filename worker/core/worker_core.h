@@ -55,6 +55,12 @@ class WorkerCore {
   // What is held, as a Hello would say it.
   std::vector<HeldLeaves> Held() const;
 
+  // How long a thread may take over these leaves, or over one task of them, before the job's time
+  // limit ends it; infinite where there is none.
+  absl::Duration TimeAllowed(JobId job, LeafInterval leaves, bool one_task) const;
+  // The shortest limit of a job that may be running; infinite: none has one.
+  absl::Duration ShortestLimit() const;
+
   // For tests: dies unless the invariants hold.
   void CheckInvariants() const;
 
@@ -77,6 +83,7 @@ class WorkerCore {
   void On(PushDone event, MonoTime now, Effects* effects);
   void On(PushFailed event, MonoTime now, Effects* effects);
   void On(Tick, MonoTime now, Effects* effects);
+  void On(FormerLife event, MonoTime now, Effects* effects);
   void On(Shutdown, MonoTime now, Effects* effects);
   // rejoin.cc
   void On(Welcomed event, MonoTime now, Effects* effects);
@@ -95,11 +102,14 @@ class WorkerCore {
   void On(MergeFinished event, MonoTime now, Effects* effects);
   void On(PieceReturned event, MonoTime now, Effects* effects);
   void On(JobErrored event, MonoTime now, Effects* effects);
-  void LosePiece(Piece piece, const ExecutorLost& event, Effects* effects);
+  // True: the start page says what of it had begun.
+  bool LosePiece(Piece piece, const ExecutorLost& event, Effects* effects);
+  void CountLoss(JobId job, const ExecutorLost& event, MonoTime now, Effects* effects);
+  void PlanRestart(OwnerState* owner, bool explained, MonoTime now);
   void Blame(JobId job, LeaseRun run, const Suspect& suspect, const std::string& how,
              Effects* effects);
   void LoseMerge(Piece piece, const ExecutorLost& event, Effects* effects);
-  void GiveUpOnOwner(OwnerState* owner, const std::string& how, Effects* effects);
+  void GiveUpOnOwner(OwnerState* owner, const std::string& how, MonoTime now, Effects* effects);
   void Learn(JobState* job, double tasks, absl::Duration busy);
   void ManageExecutors(MonoTime now, Effects* effects);
   void KillExecutorOf(OwnerState* owner, Effects* effects);
@@ -114,6 +124,8 @@ class WorkerCore {
   void Dispatch(MonoTime now, Effects* effects);
   OwnerState* ChooseOwner(uint32_t group, MonoTime now);
   bool CanFeed(OwnerState* owner, uint32_t group) const;
+  // Shall the job's next piece be alone in its executor?
+  bool RunsAlone(const JobState& job) const;
   bool HasRoom(const CoreGroup& group, uint32_t depth) const;
   bool Feed(uint32_t group, MonoTime now, Effects* effects);
   void PullMerge(OwnerState* owner, uint32_t group, Effects* effects);
@@ -125,11 +137,15 @@ class WorkerCore {
   JobState* FindJob(JobId id);
   void Accept(JobState* job, LeaseRun run, bool front, Effects* effects);
   void UpdateRunnable(JobState* job);
+  // REQUIRES: it is runnable, or was before a piece was taken.
+  void TakeTurn(JobState* job);
   void Return(JobId job, std::vector<LeaseRun> runs, Effects* effects);
   void ReturnPool(JobState* job, Effects* effects);
   void ReturnUnstarted(Effects* effects);
   void EndJob(JobState* job, Effects* effects);
-  void RefuseJob(JobState* job, const std::string& reason, bool fatal, Effects* effects);
+  void RefuseJob(JobState* job, JobFault fault, MonoTime until, Effects* effects);
+  // May the job be tried here? Forgets a refusal that has been long enough.
+  bool Welcome(JobState* job, Effects* effects);
   // Takes a piece out of flight. Nothing when it is not known.
   bool TakePiece(PieceId id, Piece* piece);
   // Nor when it is another executor's, or not of this kind: what an executor says of pieces that it
@@ -157,6 +173,7 @@ class WorkerCore {
   MonoTime heartbeat_at_;
   MonoTime last_step_ = MonoTime::InfinitePast();
   MonoTime down_since_ = MonoTime::InfinitePast();
+  MonoTime lost_at_ = MonoTime::InfinitePast();  // when it was last attached
   bool draining_ = false;
   bool shutting_down_ = false;
 
@@ -169,6 +186,10 @@ class WorkerCore {
   absl::btree_map<std::pair<std::string, DeviceKind>, KernelState> kernels_;
   Outbox outbox_;
   std::vector<JobFault> faults_;  // to be reported
+
+  uint64_t limited_jobs_ = 0;         // with a time limit
+  std::vector<Suspect> former_life_;  // until the master has counted it
+  uint64_t former_life_report_ = 0;   // that says so on this stream
 
   uint64_t last_order_ = 0;
   uint64_t last_turn_ = 0;

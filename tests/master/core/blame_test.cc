@@ -9,6 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::SizeIs;
 
 class BlameTest : public testing::Test {
  protected:
@@ -243,6 +244,151 @@ TEST_F(BlameTest, AFatalFaultEndsTheJobAndALocalOneKeepsItOffThatWorker) {
   h_.Report(other, fatal);
   EXPECT_EQ(status().state, JobState::kFailed);
   EXPECT_EQ(status().reason, "KERNEL_CHANGED: other hash");
+}
+
+TEST_F(BlameTest, AWorkerThatCannotRunAJobNowIsAskedAgainLater) {
+  const std::vector<Grant> grants = Start({.tasks = 4});
+  Report fault;
+  fault.job_faults.push_back({job_, "EXECUTOR_LOST: no memory", false});
+  for (const Grant& grant : grants) fault.returns.push_back({job_, RunOf(grant, tree())});
+  h_.Report(w_, fault);
+  EXPECT_EQ(status().wait_reason, WaitReason::kUnsatisfiable);
+  EXPECT_EQ(status().reason, "EXECUTOR_LOST: no memory");
+  EXPECT_TRUE(h_.Take<Grant>(w_).empty());
+  for (int second = 0; second < 12; ++second) {
+    h_.Advance(absl::Seconds(1));
+    h_.Pulse(w_);
+  }
+  Finish();
+  EXPECT_EQ(status().state, JobState::kSucceeded);
+  EXPECT_EQ(status().reason, "");
+}
+
+TEST_F(BlameTest, AJobThatEndsExecutorsBeforeItBeginsFailsAtItsCrashLimit) {
+  std::vector<Grant> grants = Start({.tasks = 4, .crash_limit = 2});
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_FALSE(grants.empty()) << i;
+    Report fault;
+    fault.job_faults.push_back({job_, "CRASH_LIMIT: the executor ended 8 times", false});
+    for (const Grant& grant : grants) fault.returns.push_back({job_, RunOf(grant, tree())});
+    h_.Report(w_, fault);
+    for (int second = 0; second < 12; ++second) {
+      h_.Advance(absl::Seconds(1));
+      h_.Pulse(w_);
+    }
+    grants = h_.Take<Grant>(w_);
+  }
+  EXPECT_EQ(status().state, JobState::kFailed);
+  EXPECT_THAT(status().reason, HasSubstr("CRASH_LIMIT"));
+}
+
+TEST_F(BlameTest, AJobOfWhichNothingButCrashesComesEndsBeforeEachOfItsTasksHasCrashed) {
+  Start({.tasks = 100'000, .crash_limit = 1});
+  int crashes = 0;
+  for (; crashes < 1000 && status().state == JobState::kRunning; ++crashes) {
+    if (crashes == 0) h_.Detach(w_), w_ = h_.Attach("w", 1);
+    const std::vector<Grant> grants = h_.Take<Grant>(w_);
+    for (const Grant& grant : grants) {
+      const LeafRun run = RunOf(grant, tree());
+      h_.Crash(w_, job_, {run.n, {run.leaves.first, 1}});
+    }
+  }
+  EXPECT_EQ(status().state, JobState::kFailed);
+  EXPECT_THAT(status().reason, HasSubstr("in a row"));
+  EXPECT_LT(status().tasks_failed, 500u);
+}
+
+TEST_F(BlameTest, WhatADeadWorkerWasRunningGetsAStrikeAtItsReturnOnce) {
+  const std::vector<Grant> grants = Start({.tasks = 16, .grain = 4});
+  const uint64_t leaf = grants.at(0).first_leaf;
+  h_.Detach(w_);
+  w_ = h_.Attach("w", 16, 2048, {}, /*incarnation=*/2);
+  h_.TellFormerLife(w_, {{job_, {leaf, 1}}});
+  EXPECT_EQ(h_.core().counters().strikes, 1u);
+  // It had been given the leaf again before it said so.
+  EXPECT_THAT(h_.Take<Recall>(w_), SizeIs(1));
+  const std::vector<Grant> again = h_.Take<Grant>(w_);
+  ASSERT_FALSE(again.empty());
+  EXPECT_EQ(again.back().first_leaf, leaf);
+  EXPECT_TRUE(again.back().suspect);
+  EXPECT_EQ(again.back().attempt, 2u);
+  // The answer was lost: it says so again.
+  h_.Detach(w_);
+  w_ = h_.Attach("w", 16, 2048, {}, 2);
+  h_.TellFormerLife(w_, {{job_, {leaf, 1}}});
+  EXPECT_EQ(h_.core().counters().strikes, 1u);
+  h_.Restart(true);
+  w_ = h_.Attach("w", 16, 2048, {}, 3);
+  h_.TellFormerLife(w_, {{job_, {leaf, 1}}});
+  EXPECT_EQ(h_.core().counters().strikes, 1u) << "of this master";
+  Finish();
+  EXPECT_EQ(status().state, JobState::kSucceeded);
+}
+
+TEST_F(BlameTest, ATaskThatTakesItsWorkerDownIsGivenUpAtTheCrashLimit) {
+  Start({.tasks = 1, .crash_limit = 3});
+  for (uint64_t life = 2; life <= 4; ++life) {
+    h_.Detach(w_);
+    w_ = h_.Attach("w", 16, 2048, {}, life);
+    h_.TellFormerLife(w_, {{job_, {0, 1}}});
+  }
+  EXPECT_EQ(status().state, JobState::kFailed);
+  EXPECT_EQ(status().tasks_failed, 1u);
+}
+
+TEST_F(BlameTest, WhatADeadWorkerWasRunningMayBeElsewhereOrDoneMeanwhile) {
+  std::vector<Grant> grants = Start({.tasks = 2, .crash_limit = 1});
+  h_.Detach(w_);
+  h_.Advance(absl::Seconds(2));
+  const WorkerId other = h_.Attach("other", 16);
+  grants = h_.Take<Grant>(other);
+  ASSERT_FALSE(grants.empty());
+  h_.CommitRun(other, job_, {grants[0].first_n, {0, 1}});
+  w_ = h_.Attach("w", 16, 2048, {}, 2);
+  h_.TellFormerLife(w_, {{job_, {0, 2}}, {JobId(99), {0, 1}}, {job_, {7, 1}}});
+  EXPECT_EQ(status().tasks_failed, 0u) << "the second runs elsewhere: let it";
+  for (size_t i = 0; i < grants.size(); ++i) {
+    const LeafRun run = RunOf(grants[i], tree());
+    if (run.leaves.first + run.leaves.count < 2) continue;
+    h_.CommitRun(other, job_, {run.n + (1 - run.leaves.first), {1, 1}});
+  }
+  for (const Grant& grant : h_.Take<Grant>(other)) h_.CommitRun(other, job_, RunOf(grant, tree()));
+  EXPECT_EQ(status().state, JobState::kSucceeded);
+}
+
+TEST_F(BlameTest, AnOverdueTaskThatIsKnownFailsAtOnceWithTimeLimit) {
+  const std::vector<Grant> grants = Start({.tasks = 1, .time_limit = absl::Seconds(10)});
+  h_.Crash(w_, job_, RunOf(grants.at(0), tree()), std::nullopt, /*overdue=*/true);
+  EXPECT_EQ(status().state, JobState::kFailed);
+  const auto& done = std::get<LeavesDone>(h_.journal().at(h_.journal().size() - 2));
+  EXPECT_EQ(done.failures.at(0).reason,
+            "TIME_LIMIT: it ran longer than the job's time limit of 10s");
+}
+
+TEST_F(BlameTest, OverdueLeavesRunAgainAloneWithoutAStrikeUntilTheTaskIsKnown) {
+  std::vector<Grant> grants =
+      Start({.tasks = 4, .grain = 4, .crash_limit = 1, .time_limit = absl::Seconds(10)});
+  h_.Crash(w_, job_, RunOf(grants.at(0), tree()), std::nullopt, true);
+  grants = h_.Take<Grant>(w_);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_TRUE(grants[0].suspect);
+  EXPECT_TRUE(grants[0].skip_tasks.empty());
+  h_.Crash(w_, job_, RunOf(grants[0], tree()), /*task=*/2, true);
+  h_.Restart(true);
+  w_ = h_.Attach("w");
+  grants = h_.Take<Grant>(w_);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_THAT(grants[0].skip_tasks, ElementsAre(2));
+  h_.CommitRun(w_, job_, RunOf(grants[0], tree()), {{2, 3, "CRASH_LIMIT: skipped"}});
+  EXPECT_EQ(status().tasks_failed, 1u);
+  bool named = false;
+  for (const Record& record : h_.journal()) {
+    const auto* done = std::get_if<LeavesDone>(&record);
+    if (done == nullptr || done->failures.empty()) continue;
+    named = true;
+    EXPECT_THAT(done->failures[0].reason, HasSubstr("TIME_LIMIT"));
+  }
+  EXPECT_TRUE(named);
 }
 
 }  // namespace

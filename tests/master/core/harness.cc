@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/model/former_life.h"
 
 namespace tandem::master {
 
@@ -51,6 +52,7 @@ std::shared_ptr<const BoundJob> JobBuilder::Build() const {
   spec.crash_limit = crash_limit;
   spec.max_task_failures = max_task_failures;
   spec.allow_failed = allow_failed;
+  spec.time_limit = time_limit;
   spec.max_lease_leaves = max_lease_leaves;
   spec.device = device;
   return bound;
@@ -182,16 +184,30 @@ Effects CoreHarness::Rate(WorkerId worker, const std::string& kernel, double tas
   return Report(worker, std::move(report));
 }
 
-Effects CoreHarness::Crash(WorkerId worker, JobId job, LeafRun run, std::optional<uint64_t> task) {
+Effects CoreHarness::Crash(WorkerId worker, JobId job, LeafRun run, std::optional<uint64_t> task,
+                           bool overdue) {
   tandem::Report report;
   tandem::Crash crash;
   crash.job = job;
   crash.run = run;
   crash.task_known = task.has_value();
   crash.task = task.value_or(0);
-  crash.signal = "SIGSEGV";
+  crash.signal = overdue ? "TIME_LIMIT" : "SIGSEGV";
   report.crashes.push_back(std::move(crash));
   return Report(worker, std::move(report));
+}
+
+void CoreHarness::TellFormerLife(WorkerId worker,
+                                 std::vector<std::pair<JobId, LeafInterval>> running) {
+  tandem::Report report;
+  for (const auto& [job, leaves] : running) {
+    tandem::Crash crash;
+    crash.job = job;
+    crash.run = {kFormerLife, leaves};
+    crash.signal = "the end of its worker";
+    report.crashes.push_back(std::move(crash));
+  }
+  Report(worker, std::move(report));
 }
 
 Effects CoreHarness::CommitRun(WorkerId worker, JobId job, LeafRun run,

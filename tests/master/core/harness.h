@@ -35,6 +35,7 @@ struct JobBuilder {
   uint32_t crash_limit = 3;
   std::optional<uint64_t> max_task_failures = std::nullopt;
   bool allow_failed = false;
+  absl::Duration time_limit = absl::InfiniteDuration();
   uint64_t max_lease_leaves = 0;
   DeviceChoice device = DeviceChoice::kAuto;
 
@@ -65,12 +66,15 @@ class CoreHarness {
   // Attaches a worker with all test kernels; its number. `cores` run leaves at once.
   WorkerId Attach(const std::string& name, uint64_t cores = 1, uint64_t max_leases = 2048,
                   std::vector<HeldLeaves> held = {}, uint64_t incarnation = 1);
+  // The worker says what its former life was running when it ended.
+  void TellFormerLife(WorkerId worker, std::vector<std::pair<JobId, LeafInterval>> running);
   Effects Report(WorkerId worker, tandem::Report report);
   // The worker's measured speed.
   Effects Rate(WorkerId worker, const std::string& kernel, double tasks_per_second);
   Effects Pulse(WorkerId worker) { return Step(WorkerPulsed{worker, absl::Milliseconds(1)}); }
   Effects Detach(WorkerId worker) { return Step(WorkerDetached{worker, streams_[worker]}); }
-  Effects Crash(WorkerId worker, JobId job, LeafRun run, std::optional<uint64_t> task = {});
+  Effects Crash(WorkerId worker, JobId job, LeafRun run, std::optional<uint64_t> task = {},
+                bool overdue = false);
   // What the last Attach was answered.
   const WelcomeWorker& welcome() const { return welcome_; }
   const Reply& reply() const { return reply_; }
