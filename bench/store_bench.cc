@@ -103,7 +103,7 @@ BENCHMARK(BM_CommitSkipSync)->Arg(1)->Arg(256)->Arg(2048);
 
 class NoSegments final : public SegmentSyncer {
  public:
-  absl::Status Sync(absl::Span<const SegmentId>) override { return absl::OkStatus(); }
+  absl::Status Sync(absl::Span<const SegmentExtent>) override { return absl::OkStatus(); }
 };
 
 // A single thread that keeps `range` batches of one task in flight, as the master's loop does.

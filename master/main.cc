@@ -12,6 +12,8 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/reason.h"
+#include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
 #include "master/server/server.h"
@@ -21,6 +23,7 @@ namespace {
 
 constexpr int kExitUsage = 2;
 constexpr int kExitUnavailable = 5;
+constexpr int kExitVersionSkew = 8;
 constexpr int kExitJournal = 74;  // EX_IOERR: the journal could not be written.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
 
@@ -34,6 +37,9 @@ struct Flags {
   uint64_t snapshot_every = 100'000;
   uint64_t keep_jobs = 10'000;
   std::string keep_uploads = "24h";
+  std::string retention;
+  std::string free_after = "15m";
+  std::string disk_reserve = "16MiB";
   std::string port_file;
 };
 
@@ -63,6 +69,19 @@ void Declare(CLI::App* app, Flags* flags) {
   app->add_option("--keep-uploads", flags->keep_uploads,
                   "How long an upload that broke off is kept for going on")
       ->capture_default_str();
+  app->add_option("--retention", flags->retention,
+                  "An ended job's results go so long after its end (30d); default: never")
+      ->type_name("DURATION");
+  app->add_option("--free-after", flags->free_after,
+                  "Files of outputs that only deleted jobs name go so long after they were last "
+                  "written; longer than a worker may be away with what it has yet to report")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  app->add_option("--disk-reserve", flags->disk_reserve,
+                  "So much of the disk is left to the journal; new jobs are refused when nothing "
+                  "else is free")
+      ->type_name("SIZE")
+      ->capture_default_str();
   app->add_option("--port-file", flags->port_file, "Write the port that was taken to this file");
 }
 
@@ -83,6 +102,7 @@ absl::StatusOr<MasterOptions> OptionsOf(const Flags& flags) {
   options.listen.address = flags.listen;
   options.listen.insecure = flags.insecure;
   options.offer_local_data = flags.local_data == "auto";
+  options.capabilities.time_limit = true;
   options.loop.snapshot_every = flags.snapshot_every;
   options.loop.ended_jobs_kept = flags.keep_jobs;
   absl::Status status = ReadDuration(flags.lease_ttl, "--lease-ttl", &options.loop.core.lease_ttl);
@@ -96,7 +116,14 @@ absl::StatusOr<MasterOptions> OptionsOf(const Flags& flags) {
         reason::kBadArgument,
         "--heartbeat must be at most half of --lease-ttl, or a single late one loses leases");
   }
+  if (status.ok() && !flags.retention.empty()) {
+    status = ReadDuration(flags.retention, "--retention", &options.loop.retention);
+  }
+  if (status.ok()) {
+    status = ReadDuration(flags.free_after, "--free-after", &options.loop.segment_quiet);
+  }
   if (!status.ok()) return status;
+  ASSIGN_OR_RETURN(options.disk_reserve_bytes, ParseSize(flags.disk_reserve));
   return options;
 }
 
@@ -113,7 +140,7 @@ int Fail(const absl::Status& status, int code) {
   const std::string reason = ReasonOf(status);
   std::fprintf(stderr, "tandem-master: %s (%s)\n", std::string(status.message()).c_str(),
                reason.empty() ? std::string(reason::kInternal).c_str() : reason.c_str());
-  return code;
+  return reason == reason::kVersionSkew ? kExitVersionSkew : code;
 }
 
 int Run(const Flags& flags) {

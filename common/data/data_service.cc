@@ -237,8 +237,12 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* DataService::PushRe
   absl::StatusOr<std::string> owner = rpc::OwnerOf(*context);
   if (!owner.ok()) return new Failed(owner.status());
   if (options_.segments == nullptr) return new Failed(NotServed("segments"));
-  return PushRegionsCall::Start(options_.pool, options_.segments, *std::move(owner),
-                                options_.push_limits);
+  PushRegionsCall::Parts parts;
+  parts.pool = options_.pool;
+  parts.sync_pool = options_.sync_pool != nullptr ? options_.sync_pool : options_.pool;
+  parts.segments = options_.segments;
+  parts.on_sync_failed = options_.on_sync_failed;
+  return PushRegionsCall::Start(context, std::move(parts), *std::move(owner), options_.push_limits);
 }
 
 }  // namespace tandem

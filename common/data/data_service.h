@@ -73,6 +73,10 @@ struct DataServiceOptions {
   OutputSource* outputs = nullptr;
   DataBooks* books = nullptr;  // Without it blobs are neither listed nor deleted here.
   IoPool* pool = nullptr;      // Required.
+  // Where syncs wait for the disk, so that nothing else waits with them; null: on `pool`.
+  IoPool* sync_pool = nullptr;
+  // A segment could not be made durable. Called from `sync_pool`.
+  std::function<void(const absl::Status&)> on_sync_failed;
   // Where readers on this host may be told the paths of blobs: HostId(); else "".
   std::string local_host_id;
   PushRegionsCall::Limits push_limits;

@@ -18,8 +18,8 @@ absl::Status Protocol(std::string_view what) { return InvalidError(reason::kProt
 }  // namespace
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* PushRegionsCall::Start(
-    IoPool* pool, SegmentStore* segments, std::string owner, Limits limits) {
-  auto* call = new PushRegionsCall(pool, segments, std::move(owner), limits);
+    grpc::CallbackServerContext* context, Parts parts, std::string owner, Limits limits) {
+  auto* call = new PushRegionsCall(context, std::move(parts), std::move(owner), limits);
   call->Begin();
   return call;
 }
@@ -98,7 +98,7 @@ absl::Status PushRegionsCall::CheckPiece(const Piece& piece, const Region& regio
 
 absl::Status PushRegionsCall::Write() {
   if (appender_ == nullptr) {
-    ASSIGN_OR_RETURN(appender_, segments_->NewAppender(owner_));
+    ASSIGN_OR_RETURN(appender_, parts_.segments->NewAppender(owner_));
   }
   while (unwritten_bytes_ > 0) {
     if (streaming_) {
@@ -134,7 +134,7 @@ absl::Status PushRegionsCall::WriteOn() {
   announced_.pop_front();
   ASSIGN_OR_RETURN(const Region region, appender_->EndPiece());
   RETURN_IF_ERROR(CheckPiece(piece, region));
-  Answer({piece}, {region});
+  AnswerOnceDurable({piece}, {region});
   return absl::OkStatus();
 }
 
@@ -148,56 +148,88 @@ absl::Status PushRegionsCall::WriteWholePieces(size_t count, uint64_t bytes) {
   ASSIGN_OR_RETURN(const std::vector<Region> regions,
                    appender_->AppendPieces(TakeUnwritten(bytes), lengths));
   for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(CheckPiece(pieces[i], regions[i]));
-  Answer(pieces, regions);
+  AnswerOnceDurable(pieces, regions);
   return absl::OkStatus();
 }
 
-void PushRegionsCall::Answer(const std::vector<Piece>& pieces, const std::vector<Region>& regions) {
+void PushRegionsCall::AnswerOnceDurable(const std::vector<Piece>& pieces,
+                                        const std::vector<Region>& regions) {
   {
     absl::MutexLock lock(&mu_);
     for (size_t i = 0; i < pieces.size(); ++i) {
-      v1::PushedRegion* pushed = answers_.add_pushed();
-      pushed->set_push_id(pieces[i].push_id);
-      wire::Encode(regions[i], pushed->mutable_region());
+      unsynced_.push_back({pieces[i].push_id, regions[i]});
     }
+    if (syncing_) return;
+    syncing_ = true;
   }
-  Advance();
+  parts_.sync_pool->Run([this] { SyncAndAnswer(); });
+}
+
+void PushRegionsCall::SyncAndAnswer() {
+  bool more = true;
+  while (more) {
+    std::vector<Written> batch;
+    {
+      absl::MutexLock lock(&mu_);
+      batch.swap(unsynced_);
+    }
+    std::vector<SegmentExtent> extents;
+    for (const Written& written : batch) {
+      const uint64_t end = written.region.offset + written.region.length;
+      if (extents.empty() || extents.back().segment != written.region.segment) {
+        extents.push_back({written.region.segment, end});
+      } else {
+        extents.back().end = end;  // An appender goes on at the end.
+      }
+    }
+    const absl::Status status = parts_.segments->SyncUpTo(extents);
+    if (!status.ok()) {
+      if (parts_.on_sync_failed) parts_.on_sync_failed(status);
+      context_->TryCancel();
+    }
+    Advance([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      for (const Written& written : batch) {
+        if (!status.ok()) break;
+        v1::PushedRegion* pushed = answers_.add_pushed();
+        pushed->set_push_id(written.push_id);
+        wire::Encode(written.region, pushed->mutable_region());
+      }
+      more = syncing_ = status.ok() && !unsynced_.empty();
+    });
+  }
 }
 
 void PushRegionsCall::OnEnd(const absl::Status& status) {
   appender_.reset();
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     ended_ = true;
     end_ = status;
     if (end_.ok() && !announced_.empty()) {
       end_ = Protocol("the stream ended before all announced bytes had come");
     }
-  }
-  Advance();
+  });
 }
 
 void PushRegionsCall::OnWriteDone(bool ok) {
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     writing_ = false;
     if (!ok) answers_.Clear();  // Nobody listens; the intake ends by itself.
-  }
-  Advance();
+  });
 }
 
-void PushRegionsCall::Advance() {
+void PushRegionsCall::Advance(absl::FunctionRef<void()> change) {
   bool write = false;
   bool finish = false;
   absl::Status end;
   {
     absl::MutexLock lock(&mu_);
+    change();
     if (writing_ || finished_) return;
     if (answers_.pushed_size() > 0) {
       outgoing_ = rpc::FrameMessage(answers_);
       answers_.Clear();
       writing_ = write = true;
-    } else if (ended_) {
+    } else if (ended_ && !syncing_) {
       finished_ = finish = true;
       end = end_;
     }

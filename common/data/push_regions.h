@@ -1,8 +1,10 @@
 // PushRegionsCall: takes a worker's output pieces into segments and says where each one is.
 //
-// All pieces that have come whole by the time the disk is free are written by one call; answers
-// that are ready go into one message. A checksum that differs ends the stream: the worker pushes
-// again what was not answered.
+// All pieces that have come whole by the time the disk is free are written by one call. A piece is
+// answered once it is durable: whoever names it in a record waits for no disk, however large the
+// piece, and neither does anybody behind. Syncs run beside the writes, one at a time for all that
+// was written meanwhile; answers that are ready go into one message. A checksum that differs ends
+// the stream: the worker pushes again what was not answered.
 //
 // Thread-safety and ownership: as BulkIntake.
 #ifndef TANDEM_COMMON_DATA_PUSH_REGIONS_H_
@@ -10,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,12 +20,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/data/bulk_intake.h"
 #include "common/data/segment_store.h"
 #include "common/model/outputs.h"
 #include "common/rpc/bulk.h"
+#include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "tandem/v1/data.pb.h"
 
@@ -37,11 +42,17 @@ class PushRegionsCall final
     uint64_t whole_bytes_max = 2 << 20;
     size_t announced_max = 1 << 16;  // Pieces whose bytes have not come.
   };
+  struct Parts {
+    IoPool* pool = nullptr;       // Writes.
+    IoPool* sync_pool = nullptr;  // Waits for disks.
+    SegmentStore* segments = nullptr;
+    // Called when bytes could not be made durable: the store may not go on.
+    std::function<void(const absl::Status&)> on_sync_failed;
+  };
 
-  static grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Start(IoPool* pool,
-                                                                            SegmentStore* segments,
-                                                                            std::string owner,
-                                                                            Limits limits);
+  // `context` lives as long as the call.
+  static grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Start(
+      grpc::CallbackServerContext* context, Parts parts, std::string owner, Limits limits);
   void OnWriteDone(bool ok) override;
   void OnDone() override { delete this; }
 
@@ -52,8 +63,18 @@ class PushRegionsCall final
     uint64_t xxh3 = 0;
   };
 
-  PushRegionsCall(IoPool* pool, SegmentStore* segments, std::string owner, Limits limits)
-      : BulkIntake(pool), segments_(segments), owner_(std::move(owner)), limits_(limits) {}
+  struct Written {
+    uint64_t push_id = 0;
+    Region region;
+  };
+
+  PushRegionsCall(grpc::CallbackServerContext* context, Parts parts, std::string owner,
+                  Limits limits)
+      : BulkIntake(parts.pool),
+        context_(context),
+        parts_(std::move(parts)),
+        owner_(std::move(owner)),
+        limits_(limits) {}
 
   absl::Status OnBatch(std::vector<grpc::ByteBuffer> batch) override;
   void OnEnd(const absl::Status& status) override;
@@ -66,11 +87,15 @@ class PushRegionsCall final
   std::vector<std::string_view> TakeUnwritten(uint64_t bytes);
   void FreeWritten();
   absl::Status CheckPiece(const Piece& piece, const Region& region) const;
-  void Answer(const std::vector<Piece>& pieces, const std::vector<Region>& regions);
-  // Sends what is ready, or finishes. Last statement of its caller.
-  void Advance();
+  void AnswerOnceDurable(const std::vector<Piece>& pieces, const std::vector<Region>& regions);
+  // On the sync pool, while there is something to sync.
+  void SyncAndAnswer();
+  // Makes a change under the lock, then sends what is ready, or finishes: after that nothing of
+  // the call may be touched, unless the change keeps it from finishing.
+  void Advance(absl::FunctionRef<void()> change);
 
-  SegmentStore* const segments_;
+  grpc::CallbackServerContext* const context_;
+  const Parts parts_;
   const std::string owner_;
   const Limits limits_;
 
@@ -86,6 +111,8 @@ class PushRegionsCall final
 
   grpc::ByteBuffer outgoing_;  // Of the outstanding write.
   absl::Mutex mu_;
+  std::vector<Written> unsynced_ ABSL_GUARDED_BY(mu_);
+  bool syncing_ ABSL_GUARDED_BY(mu_) = false;  // The call does not finish meanwhile.
   v1::PushResponse answers_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/data/file_system.h"
 #include "common/data/segment_store.h"
 #include "common/model/ids.h"
@@ -35,6 +36,8 @@ struct SegmentStore::Segment {
   uint64_t written_out = 0;
 
   // Guarded by the store's mutex.
+  bool in_use = false;  // Something is being appended.
+  MonoTime last_use;
   std::shared_ptr<File> file;
   bool recovered = false;  // Was there at Open.
   std::optional<std::list<SegmentHandle>::iterator> open;

@@ -76,6 +76,7 @@ void SegmentAppender::DropPiece() {
   store_->SubtractBytes(piece_->offset + piece_->length - piece_->begin);
   segment_->written_out = std::min(segment_->written_out, piece_->begin);
   piece_.reset();
+  store_->EndUse(segment_.get());
 }
 
 absl::Status SegmentAppender::BeginPiece(uint64_t length) {
@@ -87,10 +88,14 @@ absl::Status SegmentAppender::BeginPiece(uint64_t length) {
   piece->length = length;
   const uint64_t end = piece->offset + length;
   if (end < piece->offset) {
+    store_->EndUse(segment_.get());
     return Error(absl::StatusCode::kInvalidArgument, reason::kTooLarge,
                  StrCat("a piece of ", length, " bytes is beyond every file"));
   }
-  RETURN_IF_ERROR(store_->AddBytes(end - piece->begin));
+  if (absl::Status status = store_->AddBytes(end - piece->begin); !status.ok()) {
+    store_->EndUse(segment_.get());
+    return status;
+  }
   piece_ = std::move(piece);
   absl::Status status = ReserveUpTo(end);
   if (!status.ok()) DropPiece();
@@ -118,6 +123,7 @@ absl::StatusOr<Region> SegmentAppender::EndPiece() {
   const Region region{segment_->id, piece_->offset, piece_->length, piece_->hash.Digest()};
   segment_->written = piece_->offset + piece_->length;
   piece_.reset();
+  store_->EndUse(segment_.get());
   return region;
 }
 
@@ -141,7 +147,11 @@ absl::StatusOr<std::vector<Region>> SegmentAppender::AppendPieces(
   uint64_t sum = 0;
   for (const uint64_t length : lengths) sum += length;
   CHECK_EQ(sum, bytes);
-  ASSIGN_OR_RETURN(uint64_t offset, WriteAtEnd(slices, bytes));
+  RETURN_IF_ERROR(PrepareSegment());
+  absl::StatusOr<uint64_t> written = WriteAtEnd(slices, bytes);
+  store_->EndUse(segment_.get());
+  RETURN_IF_ERROR(written.status());
+  uint64_t offset = *written;
   std::vector<Region> regions;
   regions.reserve(lengths.size());
   PieceChecksums checksums(slices);
@@ -162,7 +172,6 @@ absl::StatusOr<uint64_t> SegmentAppender::WriteAtEnd(absl::Span<const std::strin
         absl::StatusCode::kInvalidArgument, reason::kTooLarge,
         StrCat("an append of ", bytes, " bytes is over the limit of ", limits.append_bytes_max));
   }
-  RETURN_IF_ERROR(PrepareSegment());
   SegmentStore::Segment& segment = *segment_;
   const uint64_t begin = segment.written;
   if (bytes == 0) return begin;
@@ -180,14 +189,14 @@ absl::StatusOr<uint64_t> SegmentAppender::WriteAtEnd(absl::Span<const std::strin
   return offset;
 }
 
-// Sees to it that segment_ is one that can take an append.
+// Sees to it that segment_ is one that can take an append, and in use until EndUse.
 absl::Status SegmentAppender::PrepareSegment() {
-  if (segment_ != nullptr && (segment_->failed || segment_->deleted ||
-                              segment_->written >= store_->limits_.segment_bytes_max)) {
+  if (segment_ != nullptr &&
+      (segment_->failed || segment_->written >= store_->limits_.segment_bytes_max)) {
     store_->GiveBack(std::move(segment_));
     segment_ = nullptr;
   }
-  if (segment_ == nullptr) {
+  while (segment_ == nullptr || !store_->BeginUse(segment_.get())) {
     ASSIGN_OR_RETURN(segment_, store_->TakeSegment(owner_));
   }
   return absl::OkStatus();

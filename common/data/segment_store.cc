@@ -1,6 +1,7 @@
 #include "common/data/segment_store.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "common/base/error.h"
@@ -101,6 +102,7 @@ absl::Status SegmentStore::Recover() {
     segment->written = segment->synced = info.size;
     segment->name_synced = true;
     segment->recovered = true;
+    segment->last_use = Clock::Real()->Now();
     total_bytes_ += info.size;
     last_id_ = std::max(last_id_, segment->id);
     segments_.emplace(segment->id, std::move(segment));
@@ -135,6 +137,7 @@ absl::StatusOr<SegmentStore::SegmentHandle> SegmentStore::NewSegment(std::string
                    file_system_->Open(PathFor(*segment), FileSystem::Mode::kCreate));
   absl::MutexLock lock(&mu_);
   segment->file = std::move(file);
+  segment->last_use = Clock::Real()->Now();
   segments_.emplace(id, segment);
   return segment;
 }
@@ -209,15 +212,23 @@ absl::StatusOr<std::shared_ptr<File>> SegmentStore::FileOf(const SegmentHandle& 
 }
 
 absl::Status SegmentStore::Sync(absl::Span<const SegmentId> segments) {
+  std::vector<SegmentExtent> extents;
+  extents.reserve(segments.size());
+  for (const SegmentId id : segments) extents.push_back({id, std::numeric_limits<uint64_t>::max()});
+  return SyncUpTo(extents);
+}
+
+absl::Status SegmentStore::SyncUpTo(absl::Span<const SegmentExtent> extents) {
   std::vector<SegmentHandle> dirty;
   absl::flat_hash_set<SegmentId> seen;
-  for (const SegmentId id : segments) {
-    if (!seen.insert(id).second) continue;
-    ASSIGN_OR_RETURN(SegmentHandle segment, Find(id));
-    if (segment->failed) return SegmentFailed(id);
-    if (segment->synced < segment->written || !segment->name_synced) {
-      dirty.push_back(std::move(segment));
-    }
+  for (const SegmentExtent& extent : extents) {
+    if (seen.contains(extent.segment)) continue;
+    ASSIGN_OR_RETURN(SegmentHandle segment, Find(extent.segment));
+    if (segment->failed) return SegmentFailed(extent.segment);
+    const uint64_t end = std::min<uint64_t>(extent.end, segment->written);
+    if (segment->synced >= end && segment->name_synced) continue;
+    seen.insert(extent.segment);
+    dirty.push_back(std::move(segment));
   }
   if (dirty.size() > 1) {
     // All of them are written out at the same time; then each is waited for.
@@ -322,6 +333,9 @@ absl::Status SegmentStore::Delete(SegmentId segment) {
   }
   {
     absl::MutexLock lock(&mu_);
+    if (handle->in_use) {
+      return absl::FailedPreconditionError(StrCat("segment ", segment, " is being written"));
+    }
     if (segments_.erase(segment) == 0) return NoSegment(segment);
     handle->deleted = true;
     total_bytes_ -= handle->written;
@@ -350,6 +364,47 @@ absl::StatusOr<uint64_t> SegmentStore::DeleteUnreferenced(absl::Span<const Segme
     freed += info.bytes;
   }
   return freed;
+}
+
+std::vector<SegmentId> SegmentStore::Unused(absl::Duration quiet) const {
+  const MonoTime now = Clock::Real()->Now();
+  std::vector<SegmentId> unused;
+  absl::MutexLock lock(&mu_);
+  for (const auto& [id, segment] : segments_) {
+    if (!segment->in_use && now - segment->last_use >= quiet) unused.push_back(id);
+  }
+  return unused;
+}
+
+absl::StatusOr<uint64_t> SegmentStore::DeleteUnused(absl::Span<const SegmentId> candidates,
+                                                    absl::Span<const SegmentId> referenced) {
+  const absl::flat_hash_set<SegmentId> keep(referenced.begin(), referenced.end());
+  uint64_t freed = 0;
+  for (const SegmentId id : candidates) {
+    if (keep.contains(id)) continue;
+    const absl::StatusOr<SegmentHandle> segment = Find(id);
+    if (!segment.ok() || (*segment)->written == 0) continue;  // The newest stays, empty.
+    const uint64_t bytes = (*segment)->written;
+    const absl::Status status = Delete(id);
+    if (absl::IsFailedPrecondition(status)) continue;  // It is used again.
+    RETURN_IF_ERROR(status);
+    freed += bytes;
+  }
+  return freed;
+}
+
+bool SegmentStore::BeginUse(Segment* segment) {
+  absl::MutexLock lock(&mu_);
+  if (segment->deleted) return false;
+  segment->in_use = true;
+  return true;
+}
+
+void SegmentStore::EndUse(Segment* segment) {
+  const MonoTime now = Clock::Real()->Now();
+  absl::MutexLock lock(&mu_);
+  segment->in_use = false;
+  segment->last_use = now;
 }
 
 std::vector<SegmentInfo> SegmentStore::List() const {

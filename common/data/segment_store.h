@@ -38,10 +38,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/data/file_system.h"
 #include "common/model/ids.h"
 #include "common/model/outputs.h"
+#include "common/model/segment_extent.h"
 
 namespace tandem {
 
@@ -81,6 +83,8 @@ class SegmentStore {
   // Makes what was appended to these segments before the call durable. Costs nothing for one that
   // is so already.
   absl::Status Sync(absl::Span<const SegmentId> segments);
+  // The same, as far as each extent goes: what is appended behind it meanwhile does not count.
+  absl::Status SyncUpTo(absl::Span<const SegmentExtent> extents);
 
   absl::StatusOr<std::string> Read(SegmentId segment, uint64_t offset, uint64_t length);
   absl::Status ReadInto(SegmentId segment, uint64_t offset, absl::Span<char> buffer);
@@ -91,12 +95,20 @@ class SegmentStore {
   // Whose appender wrote it; known after a restart too.
   absl::StatusOr<std::string> OwnerOf(SegmentId segment) const;
 
-  // Readers that have it open go on. An appender that writes it moves on to a new one.
+  // Readers that have it open go on. An appender that has it moves on to a new one. Errors also:
+  // FAILED_PRECONDITION while something is being appended to it.
   absl::Status Delete(SegmentId segment);
   // Deletes each segment that is not in `referenced` and that was there at Open already (in later
   // ones there may be pieces whose record is still to come).
   // Returns the bytes that became free.
   absl::StatusOr<uint64_t> DeleteUnreferenced(absl::Span<const SegmentId> referenced);
+  // Deletes each segment of `candidates` that is not in `referenced` and is still unused.
+  // Returns the bytes that became free.
+  absl::StatusOr<uint64_t> DeleteUnused(absl::Span<const SegmentId> candidates,
+                                        absl::Span<const SegmentId> referenced);
+  // Nothing was appended for that long (since the start at least): whoever appended has by now
+  // named what is there, or never will.
+  std::vector<SegmentId> Unused(absl::Duration quiet) const;
   // In order of ids.
   std::vector<SegmentInfo> List() const;
   uint64_t TotalBytes() const;
@@ -118,6 +130,9 @@ class SegmentStore {
   absl::StatusOr<SegmentHandle> TakeSegment(std::string_view owner);
   void GiveBack(SegmentHandle segment);
   absl::Status SyncOne(const SegmentHandle& segment);
+  // False: it was deleted meanwhile.
+  bool BeginUse(Segment* segment);
+  void EndUse(Segment* segment);
   void CloseSurplusFiles() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AddBytes(uint64_t bytes);
   void SubtractBytes(uint64_t bytes);

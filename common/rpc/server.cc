@@ -98,6 +98,12 @@ void EnablePlugins() {
 
 }  // namespace
 
+absl::Status Server::CheckAddress(const ServerOptions& options) {
+  ASSIGN_OR_RETURN(const Address address, CheckedAddress(options.address, options.insecure));
+  if (address.unix_socket || address.port == 0 || BindErrno(address) == 0) return absl::OkStatus();
+  return CannotListen(options.address, address);
+}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       absl::Span<grpc::Service* const> services) {
   ASSIGN_OR_RETURN(const Address address, CheckedAddress(options.address, options.insecure));

@@ -34,6 +34,8 @@ class Server {
   // (ADDRESS_IN_USE); each with what to do.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        absl::Span<grpc::Service* const> services);
+  // What Start would say of the address alone, now. Nothing is left listening.
+  static absl::Status CheckAddress(const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

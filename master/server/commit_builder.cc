@@ -30,8 +30,12 @@ void CommitBuilder::MarkDirty(const CommitOutputs& outputs) {
   for (const OutputPiece& piece : outputs) {
     const auto* region = std::get_if<Region>(&piece.where);
     if (region == nullptr) continue;
-    if (std::ranges::find(commit_.dirty, region->segment) == commit_.dirty.end()) {
-      commit_.dirty.push_back(region->segment);
+    const uint64_t end = region->offset + region->length;
+    const auto known = std::ranges::find(commit_.dirty, region->segment, &SegmentExtent::segment);
+    if (known == commit_.dirty.end()) {
+      commit_.dirty.push_back({region->segment, end});
+    } else {
+      known->end = std::max(known->end, end);
     }
   }
 }

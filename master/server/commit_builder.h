@@ -35,7 +35,7 @@ class CommitBuilder {
 
   struct Commit {
     AppendBatch batch;
-    std::vector<SegmentId> dirty;
+    std::vector<SegmentExtent> dirty;
   };
 
   explicit CommitBuilder(const JobBoard* board) : board_(board) {}

@@ -66,8 +66,13 @@ void EventLoop::Stop() {
 
 // ---- from other threads ----
 
+bool EventLoop::journal_full() const {
+  return journal_full_ || (parts_.low_on_room && parts_.low_on_room());
+}
+
+// What is kept of the disk is for the jobs that are there.
 absl::Status EventLoop::Submit(SubmitJob event, Done done) {
-  if (journal_full_) return JournalFull();
+  if (journal_full()) return JournalFull();
   return Ask(std::move(event), std::move(done));
 }
 
@@ -219,6 +224,7 @@ void EventLoop::HandleHello(Hello hello) {
                       .kernels = std::move(hello.hello.kernels),
                       .held = std::move(hello.hello.held),
                       .max_leases = hello.hello.max_leases};
+  parts_.kernels->Prefer(attach.kernels);
   hub_.Greet(last_token_, std::move(hello.stream), std::move(hello.hello), parts_.clock->WallNow());
   Step(attach);
 }
@@ -229,6 +235,9 @@ void EventLoop::HandleTimers() {
   next_pulse_ = now_ + options_.core.heartbeat;
   if (!committer_->HasRoom()) RenewAll();
   hub_.Pulse(now_);
+  if (journal_full_) return;
+  DeleteJobsPastRetention();
+  FreeSegments();
 }
 
 // The queue is left alone while the disk is full: what the workers say is not heard, but they are
@@ -342,6 +351,7 @@ void EventLoop::Release(Waiting waiting) {
       if (std::optional<JobRow> row = history_.Note(*view, now_)) rows.push_back(*std::move(row));
     }
   }
+  jobs_deleted_ |= !waiting.deleted.empty();
   for (const JobId job : waiting.deleted) {
     parts_.board->Remove(job);
     history_.Forget(job);
@@ -378,6 +388,46 @@ void EventLoop::DeleteOldJobs() {
     Step(DeleteJob{0, view.status.job, view.bound().spec.owner});
   }
   Act();
+}
+
+void EventLoop::DeleteJobsPastRetention() {
+  if (options_.retention == absl::InfiniteDuration()) return;
+  constexpr size_t kAtOnceMax = 1000;
+  const absl::Time until = parts_.clock->WallNow() - options_.retention;
+  for (const JobBoard::Old& old : parts_.board->EndedBefore(until, kAtOnceMax)) {
+    Step(DeleteJob{0, old.job, old.owner});
+  }
+}
+
+// Segments that no job names any more. What a worker has pushed and not yet named is younger than
+// segment_quiet.
+void EventLoop::FreeSegments() {
+  if (!jobs_deleted_ || now_ < next_free_ || parts_.pool == nullptr || *freeing_) return;
+  constexpr absl::Duration kLookMax = absl::Minutes(1);
+  next_free_ = now_ + std::min(kLookMax, options_.segment_quiet);
+  std::vector<SegmentId> candidates = parts_.segments->Unused(options_.segment_quiet);
+  if (candidates.empty()) return;
+  std::vector<SegmentId> referenced;
+  core_.AddSegments(&referenced);
+  *freeing_ = true;
+  parts_.pool->Run([store = parts_.store, segments = parts_.segments, freeing = freeing_,
+                    candidates = std::move(candidates),
+                    referenced = std::move(referenced)]() mutable {
+    absl::StatusOr<std::vector<SegmentId>> rows = store->ReferencedSegments();
+    absl::StatusOr<uint64_t> freed = uint64_t{0};
+    if (!rows.ok()) {
+      freed = rows.status();
+    } else {
+      referenced.insert(referenced.end(), rows->begin(), rows->end());
+      freed = segments->DeleteUnused(candidates, referenced);
+    }
+    if (!freed.ok()) {
+      TLOG(Warning, "segments_not_deleted", "why", ToStd(freed.status().message()));
+    } else if (*freed > 0) {
+      TLOG(Info, "segments_deleted", "bytes", *freed);
+    }
+    *freeing = false;
+  });
 }
 
 void EventLoop::SaveSnapshotIfDue() {

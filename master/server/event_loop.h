@@ -37,6 +37,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/data/io_pool.h"
 #include "common/data/segment_store.h"
 #include "master/core/core.h"
 #include "master/core/events.h"
@@ -54,8 +55,12 @@ namespace tandem::master {
 
 struct LoopOptions {
   Options core;
-  uint64_t snapshot_every = 100'000;                // Records between two snapshots, at least.
-  uint64_t ended_jobs_kept = 10'000;                // More: the oldest lose their results.
+  uint64_t snapshot_every = 100'000;                    // Records between two snapshots, at least.
+  uint64_t ended_jobs_kept = 10'000;                    // More: the oldest lose their results.
+  absl::Duration retention = absl::InfiniteDuration();  // So do those that ended so long ago.
+  // A segment that only deleted jobs name goes once nothing was appended to it for so long. Longer
+  // than a worker may keep a piece that it has pushed before it names it.
+  absl::Duration segment_quiet = absl::Minutes(15);
   size_t queue_max = 1 << 16;                       // Calls that wait for the loop.
   absl::Duration history_every = absl::Seconds(1);  // Of a running job's row.
   CommitterLimits committer;
@@ -66,6 +71,8 @@ struct LoopParts {
   SegmentStore* segments = nullptr;
   JobBoard* board = nullptr;
   KernelBook* kernels = nullptr;
+  IoPool* pool = nullptr;             // For what waits for a disk; outlived by store and segments.
+  std::function<bool()> low_on_room;  // The disk has no room but for the journal. Any thread.
   const Clock* clock = Clock::Real();
   std::string cluster_id;
   std::string host_id;
@@ -107,6 +114,8 @@ class EventLoop final : public WorkerInbox {
   absl::Status Call(std::function<void(const LoopView&)> call);
 
   Epoch epoch() const { return epoch_; }
+  // Nothing new is accepted, because the disk is full. From any thread.
+  bool journal_full() const;
 
   void OnHello(std::shared_ptr<WorkerStream> stream, wire::WorkerHello hello) override;
   void OnMessage(std::shared_ptr<WorkerStream> stream, FromWorker message) override;
@@ -167,6 +176,8 @@ class EventLoop final : public WorkerInbox {
   void AnswerAll();
   void Answer(const Reply& reply);
   void DeleteOldJobs();
+  void DeleteJobsPastRetention();
+  void FreeSegments();
   void SaveSnapshotIfDue();
   void Fail(const absl::Status& status);
   void EndEverything();
@@ -204,6 +215,9 @@ class EventLoop final : public WorkerInbox {
   uint64_t records_since_snapshot_ = 0;
   uint64_t snapshot_records_ = 0;  // In the last snapshot.
   bool jobs_ended_ = false;        // Since DeleteOldJobs looked.
+  bool jobs_deleted_ = true;       // Since the start; perhaps just before it.
+  MonoTime next_free_;             // When to look for segments that nothing names.
+  std::shared_ptr<std::atomic<bool>> freeing_ = std::make_shared<std::atomic<bool>>(false);
   bool failed_ = false;
 
   struct Syncer;

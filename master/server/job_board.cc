@@ -115,6 +115,19 @@ std::vector<JobView> JobBoard::Ended(size_t count, size_t* total) const {
   return views;
 }
 
+std::vector<JobBoard::Old> JobBoard::EndedBefore(absl::Time time, size_t count) const {
+  absl::MutexLock lock(&mu_);
+  std::vector<Old> old;
+  if (ended_ == 0) return old;
+  for (auto it = jobs_.begin(); it != jobs_.end() && old.size() < count; ++it) {
+    const std::optional<JobView>& view = it->second.visible;
+    if (view && HasEnded(view->status.state) && view->ended <= time) {
+      old.push_back({it->first, view->bound().spec.owner});
+    }
+  }
+  return old;
+}
+
 size_t JobBoard::running() const {
   absl::MutexLock lock(&mu_);
   return visible_ - ended_;

@@ -56,6 +56,12 @@ class JobBoard {
   bool Has(JobId job) const;
   // Visible jobs that have ended, oldest first, at most `count`; and how many there are in all.
   std::vector<JobView> Ended(size_t count, size_t* total) const;
+  // The owners of visible jobs that had ended by then; at most `count` jobs.
+  struct Old {
+    JobId job;
+    std::string owner;
+  };
+  std::vector<Old> EndedBefore(absl::Time time, size_t count) const;
   size_t running() const;
   // Which jobs name which blobs.
   BlobUses* uses() { return &uses_; }

@@ -21,6 +21,9 @@ class JobFinder {
   // Errors: NOT_FOUND JOB_NOT_FOUND, also for another owner's; INVALID_ARGUMENT for 0.
   absl::StatusOr<JobView> Find(JobId job, std::string_view owner) const;
 
+  // False: only history knows it; its results are gone.
+  bool Kept(JobId job) const { return board_->Has(job); }
+
   // One page of jobs, newest first: live states where the board has them, history's rows else.
   struct Entry {
     JobId id;

@@ -191,8 +191,16 @@ grpc::ServerUnaryReactor* JobsService::GetJob(grpc::CallbackServerContext* conte
   return OnPool(context, [this, request, response](const std::string& owner) -> absl::Status {
     ASSIGN_OR_RETURN(const JobView view, parts_.finder->Find(JobId(request->id()), owner));
     EncodeJob(view, JobDetail::kWhole, response);
+    AddWhyDiskWaits(response);
     return absl::OkStatus();
   });
+}
+
+// The core knows of no disk: jobs that have not ended wait for it, whatever else they wait for.
+void JobsService::AddWhyDiskWaits(v1::Job* job) const {
+  if (job->state() >= v1::SUCCEEDED || !parts_.loop->journal_full()) return;
+  job->set_reason(
+      "JOURNAL_FULL: the disk of the master is full; the job goes on when there is room again");
 }
 
 absl::Status JobsService::List(const std::string& owner, const v1::ListJobsRequest& request,
@@ -205,6 +213,7 @@ absl::Status JobsService::List(const std::string& owner, const v1::ListJobsReque
   for (const JobFinder::Entry& entry : page->entries) {
     if (entry.live) {
       EncodeJob(*entry.live, JobDetail::kBrief, response->add_jobs());
+      AddWhyDiskWaits(response->mutable_jobs(response->jobs_size() - 1));
     } else {
       EncodeRow(entry.row, response->add_jobs());
     }

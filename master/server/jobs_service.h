@@ -74,6 +74,7 @@ class JobsService final : public v1::Jobs::CallbackService {
                            EventLoop::Done done);
   // Finishes a call that the loop answered with a job.
   EventLoop::Done FinishWithJob(grpc::ServerUnaryReactor* reactor, v1::Job* response) const;
+  void AddWhyDiskWaits(v1::Job* job) const;
   absl::Status List(const std::string& owner, const v1::ListJobsRequest& request,
                     v1::ListJobsResponse* response) const;
 

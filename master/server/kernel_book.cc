@@ -53,6 +53,16 @@ void KernelBook::Announce(std::shared_ptr<const KernelInfo> kernel) {
   Add({std::move(kernel), false});
 }
 
+void KernelBook::Prefer(const std::vector<KernelInfo>& kernels) {
+  absl::MutexLock lock(&mu_);
+  for (const KernelInfo& kernel : kernels) {
+    const auto known = by_identity_.find(kernel.identity());
+    if (known == by_identity_.end()) continue;
+    KnownKernel& named = by_name_[kernel.name];
+    if (named.info == nullptr || !named.builtin) named = known->second;
+  }
+}
+
 absl::StatusOr<std::shared_ptr<const KernelInfo>> KernelBook::Find(
     std::string_view reference) const {
   ASSIGN_OR_RETURN(const KernelRef ref, ParseKernelRef(reference));

@@ -34,6 +34,8 @@ class KernelBook {
   KernelBook();
 
   void Announce(std::shared_ptr<const KernelInfo> kernel);
+  // A worker has come that has these: of builds of one name new jobs take the one that came last.
+  void Prefer(const std::vector<KernelInfo>& kernels);
   // Errors: NOT_FOUND UNKNOWN_KERNEL with the nearest name; FAILED_PRECONDITION KERNEL_CHANGED when
   // the name is known with another content only; INVALID_ARGUMENT.
   absl::StatusOr<std::shared_ptr<const KernelInfo>> Find(std::string_view reference) const;

@@ -2,11 +2,15 @@
 
 #include <utility>
 
+#include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/reason.h"
 #include "common/base/status_macros.h"
+#include "common/base/strings.h"
 #include "common/data/data_service.h"
 #include "common/data/host_id.h"
 #include "common/data/io_pool.h"
+#include "common/data/room_keeper.h"
 #include "master/server/cluster_service.h"
 #include "master/server/control_service.h"
 #include "master/server/job_board.h"
@@ -24,6 +28,7 @@ namespace tandem::master {
 // In the order in which they are made; gone in the opposite order.
 struct Master::Parts {
   std::unique_ptr<SqliteStore> store;
+  std::unique_ptr<RoomKeeper> room;
   std::unique_ptr<BlobStore> blobs;
   std::unique_ptr<SegmentStore> segments;
   JobBoard board;
@@ -35,6 +40,7 @@ struct Master::Parts {
   std::unique_ptr<UploadSweeper> sweeper;
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<IoPool> pool;
+  std::unique_ptr<IoPool> sync_pool;
   std::unique_ptr<JobsService> jobs;
   std::unique_ptr<ClusterService> cluster;
   std::unique_ptr<ControlService> control;
@@ -42,22 +48,32 @@ struct Master::Parts {
   std::unique_ptr<rpc::Server> server;
 
   absl::Status Open(const MasterOptions& options);
-  void MakeServices(const MasterOptions& options, const std::string& host_id);
+  void MakeServices(const MasterOptions& options, const std::string& host_id,
+                    const std::function<void(const absl::Status&)>& on_failed);
 };
 
 absl::Status Master::Parts::Open(const MasterOptions& options) {
-  RETURN_IF_ERROR(CreateDirectories(*RealFileSystem(), options.directory));
+  if (const absl::Status made = CreateDirectories(*RealFileSystem(), options.directory);
+      !made.ok()) {
+    return Error(absl::StatusCode::kFailedPrecondition, reason::kPathUnwritable,
+                 StrCat("cannot make the data directory ", options.directory, ": ",
+                        ToStd(made.message()), "; choose another with --dir"));
+  }
   SqliteStoreOptions store_options;
   store_options.directory = options.directory;
   ASSIGN_OR_RETURN(store, SqliteStore::Open(store_options));
-  ASSIGN_OR_RETURN(blobs, BlobStore::Open(RealFileSystem(), options.directory, options.blobs));
-  ASSIGN_OR_RETURN(segments,
-                   SegmentStore::Open(RealFileSystem(), options.directory, options.segments));
+  room = std::make_unique<RoomKeeper>(
+      RealFileSystem(), options.disk_reserve_bytes,
+      [directory = options.directory] { return FreeBytesAt(directory); });
+  ASSIGN_OR_RETURN(blobs, BlobStore::Open(room.get(), options.directory, options.blobs));
+  ASSIGN_OR_RETURN(segments, SegmentStore::Open(room.get(), options.directory, options.segments));
+  pool = std::make_unique<IoPool>(options.io_threads);
   return absl::OkStatus();
 }
 
-void Master::Parts::MakeServices(const MasterOptions& options, const std::string& host_id) {
-  pool = std::make_unique<IoPool>(options.io_threads);
+void Master::Parts::MakeServices(const MasterOptions& options, const std::string& host_id,
+                                 const std::function<void(const absl::Status&)>& on_failed) {
+  sync_pool = std::make_unique<IoPool>(options.io_threads);
   JobsServiceParts jobs_parts;
   jobs_parts.loop = loop.get();
   jobs_parts.board = &board;
@@ -85,6 +101,8 @@ void Master::Parts::MakeServices(const MasterOptions& options, const std::string
   data_options.outputs = outputs.get();
   data_options.books = books.get();
   data_options.pool = pool.get();
+  data_options.sync_pool = sync_pool.get();
+  data_options.on_sync_failed = on_failed;
   if (options.offer_local_data) data_options.local_host_id = host_id;
   data = std::make_unique<DataService>(std::move(data_options));
 }
@@ -95,6 +113,8 @@ Master::~Master() { Shutdown(absl::ZeroDuration()); }
 
 absl::StatusOr<std::unique_ptr<Master>> Master::Start(
     MasterOptions options, std::function<void(const absl::Status&)> on_failed) {
+  // Before anything is made or changed: a master that cannot listen leaves no trace.
+  RETURN_IF_ERROR(rpc::Server::CheckAddress(options.listen));
   auto parts = std::make_unique<Parts>();
   RETURN_IF_ERROR(parts->Open(options));
   const std::string host_id = HostId();
@@ -103,11 +123,12 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Start(
   loop_parts.segments = parts->segments.get();
   loop_parts.board = &parts->board;
   loop_parts.kernels = &parts->kernels;
+  loop_parts.pool = parts->pool.get();
+  loop_parts.low_on_room = [room = parts->room.get()] { return room->Low(); };
   loop_parts.clock = options.clock;
   loop_parts.cluster_id = parts->store->cluster_id();
   loop_parts.host_id = host_id;
-  parts->loop =
-      std::make_unique<EventLoop>(std::move(loop_parts), options.loop, std::move(on_failed));
+  parts->loop = std::make_unique<EventLoop>(std::move(loop_parts), options.loop, on_failed);
   parts->checker =
       std::make_unique<JobChecker>(&parts->kernels, parts->blobs.get(), options.capabilities);
   parts->finder = std::make_unique<JobFinder>(&parts->board, parts->store.get());
@@ -118,7 +139,7 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Start(
   parts->sweeper =
       std::make_unique<UploadSweeper>(parts->blobs.get(), options.keep_uploads, options.clock);
   RETURN_IF_ERROR(parts->loop->Recover());
-  parts->MakeServices(options, host_id);
+  parts->MakeServices(options, host_id, on_failed);
   parts->loop->Start();
   grpc::Service* const services[] = {parts->jobs.get(), parts->cluster.get(), parts->control.get(),
                                      parts->data.get()};

@@ -36,6 +36,9 @@ struct MasterOptions {
   SegmentLimits segments;
   absl::Duration keep_uploads = absl::Hours(24);  // Unfinished ones, after their last byte.
   bool offer_local_data = true;                   // Readers on this host may map blobs.
+  // So much of the disk is left to the journal: blobs and outputs do not use it, and no job is
+  // accepted when nothing else is free.
+  uint64_t disk_reserve_bytes = uint64_t{16} << 20;
   int io_threads = 4;
   Capabilities capabilities;
   const Clock* clock = Clock::Real();

@@ -12,7 +12,9 @@ namespace tandem::master {
 
 struct EventLoop::Syncer final : public SegmentSyncer {
   explicit Syncer(SegmentStore* segments) : segments(segments) {}
-  absl::Status Sync(absl::Span<const SegmentId> dirty) override { return segments->Sync(dirty); }
+  absl::Status Sync(absl::Span<const SegmentExtent> dirty) override {
+    return segments->SyncUpTo(dirty);
+  }
   SegmentStore* const segments;
 };
 

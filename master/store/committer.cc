@@ -55,12 +55,14 @@ Committer::~Committer() {
   thread_.join();
 }
 
-absl::StatusOr<uint64_t> Committer::Commit(AppendBatch batch, std::vector<SegmentId> dirty) {
+absl::StatusOr<uint64_t> Committer::Commit(AppendBatch batch, std::vector<SegmentExtent> dirty) {
   Queued queued{std::move(batch), std::move(dirty), 0};
   queued.bytes = BytesOf(queued.batch);
   absl::MutexLock lock(&mu_);
   RETURN_IF_ERROR(failed_);
-  if (!HasRoomLocked()) {
+  // What the caller's own clock makes after it stopped taking more has a place, too.
+  if (queue_.size() >= 2 * limits_.queued_batches_max ||
+      queued_bytes_ >= 2 * limits_.queued_bytes_max) {
     return Error(absl::StatusCode::kResourceExhausted, reason::kOverloaded,
                  StrCat(queue_.size(), " batches of ", HumanSize(queued_bytes_),
                         " wait for the disk already", full_ ? ", which is full" : ""));
@@ -214,8 +216,15 @@ Committer::Group Committer::TakeGroup() {
   }
   queued_bytes_ -= group.bytes;
   group.last_seq = durable_seq_ + group.batches.size();
-  std::sort(group.dirty.begin(), group.dirty.end());
-  group.dirty.erase(std::unique(group.dirty.begin(), group.dirty.end()), group.dirty.end());
+  // The farthest of each segment is enough.
+  std::sort(group.dirty.begin(), group.dirty.end(),
+            [](const SegmentExtent& a, const SegmentExtent& b) {
+              return a.segment != b.segment ? a.segment < b.segment : a.end > b.end;
+            });
+  const auto same = [](const SegmentExtent& a, const SegmentExtent& b) {
+    return a.segment == b.segment;
+  };
+  group.dirty.erase(std::unique(group.dirty.begin(), group.dirty.end(), same), group.dirty.end());
   return group;
 }
 

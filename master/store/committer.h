@@ -48,6 +48,7 @@
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/model/ids.h"
+#include "common/model/segment_extent.h"
 #include "master/store/rows.h"
 #include "master/store/store.h"
 
@@ -57,7 +58,7 @@ namespace tandem::master {
 class SegmentSyncer {
  public:
   virtual ~SegmentSyncer() = default;
-  virtual absl::Status Sync(absl::Span<const SegmentId> segments) = 0;
+  virtual absl::Status Sync(absl::Span<const SegmentExtent> extents) = 0;
 };
 
 struct CommitterLimits {
@@ -96,11 +97,13 @@ class Committer {
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
 
-  // Queues a batch and returns its number. `dirty`: segments that its output rows name and that may
-  // not be synced yet. Errors: RESOURCE_EXHAUSTED (OVERLOADED) when the queue is full, or the error
-  // that stopped the committer; nothing was queued.
-  absl::StatusOr<uint64_t> Commit(AppendBatch batch, std::vector<SegmentId> dirty);
-  // Whether Commit would take one more batch now. Only a call of Commit can make it false.
+  // Queues a batch and returns its number. `dirty`: how far its records name bytes of segments that
+  // may not be synced yet; costs nothing for those that are. Errors: RESOURCE_EXHAUSTED
+  // (OVERLOADED) when the queue is full, or the error that stopped the committer; nothing was
+  // queued.
+  absl::StatusOr<uint64_t> Commit(AppendBatch batch, std::vector<SegmentExtent> dirty);
+  // Whether the caller shall make more batches. Only a call of Commit can make it false; Commit
+  // itself refuses at twice the limits.
   bool HasRoom() const;
 
   // What history says of some jobs as of batch `seq`: written some time after that batch is
@@ -119,7 +122,7 @@ class Committer {
  private:
   struct Queued {
     AppendBatch batch;
-    std::vector<SegmentId> dirty;
+    std::vector<SegmentExtent> dirty;
     uint64_t bytes = 0;
   };
   struct History {
@@ -129,7 +132,7 @@ class Committer {
   // What is committed together.
   struct Group {
     std::vector<AppendBatch> batches;
-    std::vector<SegmentId> dirty;
+    std::vector<SegmentExtent> dirty;
     uint64_t bytes = 0;
     uint64_t last_seq = 0;
   };

@@ -42,7 +42,11 @@ absl::StatusOr<StoreLock> StoreLock::Acquire(const std::string& directory) {
   if (error) return Failed("making the directory", directory, error.message());
   const std::string path = directory + "/LOCK";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return Failed("opening", path, Why(errno));
+  if (fd < 0) {
+    return Error(absl::StatusCode::kFailedPrecondition, reason::kPathUnwritable,
+                 StrCat("cannot keep a store in ", directory, ": ", Why(errno),
+                        "; make the directory writable, or choose another with --dir"));
+  }
   StoreLock lock(fd);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return Failed("locking", path, Why(errno));

@@ -38,7 +38,7 @@ class CommandTest(unittest.TestCase):
         self.refused(2, "AXIS_NOT_SPLITTABLE", "", "run", "gradient", "x=constant(1)", "label=constant(1)", "w=constant(1)",
                      "n=10", "d=3", "--split", "d")
         self.refused(2, "SCALAR_OUT_OF_RANGE", "15", "run", "kmer_count", "base=[65,67]", "k=99")
-        self.refused(2, "NOT_YET_HONOURED", "time", "run", "noop", "n=1", "--time-limit", "1h")
+        self.refused(2, "NOT_YET_HONOURED", "cpus", "run", "noop", "n=1", "--cpus", "2")
         self.refused(3, "JOB_NOT_FOUND", "999999", "job", "show", "999999")
         self.refused(2, "BAD_ARGUMENT", "names no jobs", "job", "show", "seven")
         self.refused(2, "SHAPE_MISMATCH", "", "run", "saxpy", "scale=1", "x=[1,2,3]", "y=[1,2]")

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 import unittest
 
 from processes import Processes, read_npy, wait_for
@@ -68,6 +69,36 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(len(read_npy(path)[1]), 5000)
         cluster.tandem("job", "wait", str(job))
         self.assertEqual(cluster.tandem("job", "results", str(job))[0], expected)
+
+    def test_a_master_that_stood_still_loses_neither_workers_nor_results(self):
+        cluster = self.cluster(2)
+        expected = cluster.tandem("run", *PI)[0]
+        job = cluster.submit(*PI)
+        self.half_way(cluster, job)
+        self.stand_still(cluster.master)
+        cluster.tandem("job", "wait", str(job))
+        self.assertEqual(cluster.tandem("job", "results", str(job))[0], expected)
+        self.assertEqual(cluster.job(job)["tasks_failed"], 0)
+        cluster.wait_attached(2)
+
+    def test_a_worker_that_stood_still_drops_what_it_held_and_comes_back(self):
+        cluster = self.cluster(2)
+        expected = cluster.tandem("run", *PI)[0]
+        job = cluster.submit(*PI)
+        self.half_way(cluster, job)
+        self.stand_still(cluster.workers["w1"])
+        cluster.tandem("job", "wait", str(job))
+        self.assertEqual(cluster.tandem("job", "results", str(job))[0], expected)
+        cluster.wait_attached(2)
+        wait_for("the worker to have fenced itself", lambda: cluster.counters().get("worker_fences_total", 0) > 0)
+        self.assertGreater(cluster.counters()["lost_workers_total"], 0)
+
+    @staticmethod
+    def stand_still(process):
+        """For longer than leases live."""
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(8)  # fault: for how long
+        process.send_signal(signal.SIGCONT)
 
     @staticmethod
     def epoch(cluster):

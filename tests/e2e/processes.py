@@ -47,6 +47,7 @@ class Processes:
         self.master = None
         self.workers = {}
         self.address = None
+        self.environment = {}  # more of it, for masters and workers that are started from now on
 
     def path(self, *names):
         return os.path.join(self.folder.name, *names)
@@ -55,7 +56,8 @@ class Processes:
         return os.path.join(self.bin_dir, name)
 
     def _start(self, *argv):
-        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                env={**os.environ, **self.environment})
 
     def start_master(self, *flags):
         """Starts it, or starts it again on the same address and directory."""

@@ -5,6 +5,11 @@
 #include <cstring>
 #include <limits>
 
+// Another build of the same kernels has another content.
+#ifndef TANDEM_FAKE_BUILD
+#define TANDEM_FAKE_BUILD 0
+#endif
+
 namespace tandem::testing {
 namespace {
 
@@ -13,7 +18,7 @@ TandemKernelV1 Table(const char* name, const char* signature, uint64_t hash, uin
   kernel.struct_bytes = sizeof(kernel);
   kernel.name = name;
   kernel.signature = signature;
-  kernel.content_hash = hash;
+  kernel.content_hash = hash + TANDEM_FAKE_BUILD;
   kernel.output_class = TANDEM_CLASS_EXACT;
   kernel.split_axes = "n";
   kernel.cost_ns = 5;
@@ -264,6 +269,8 @@ TandemKernelV1 MakeScaled() {
 
 // ---- die_at ----
 
+constexpr int64_t kEveryTask = -1;
+
 struct DieArgs {
   int64_t at;
   uint8_t* y;
@@ -271,7 +278,7 @@ struct DieArgs {
 int64_t DiePart(const TandemPart& part, void*) {
   const auto* args = static_cast<const DieArgs*>(part.args);
   for (int64_t i = 0; i < part.tasks; ++i) {
-    if (part.first.id + i == args->at) std::abort();
+    if (args->at == kEveryTask || part.first.id + i == args->at) std::abort();
     args->y[part.first.row + i] = 1;
   }
   return 0;
@@ -282,13 +289,32 @@ TandemKernelV1 MakeDie() {
   return kernel;
 }
 
+// ---- hang_at ----
+
+int64_t HangPart(const TandemPart& part, void*) {
+  const auto* args = static_cast<const DieArgs*>(part.args);
+  for (int64_t i = 0; i < part.tasks; ++i) {
+    for (volatile bool hangs = part.first.id + i == args->at; hangs;) {
+    }
+    args->y[part.first.row + i] = 1;
+  }
+  return 0;
+}
+TandemKernelV1 MakeHang() {
+  TandemKernelV1 kernel = Table("hang_at", "axis n, at:i64 -> y[n]:u8", 109, sizeof(DieArgs));
+  kernel.range = &Parts<HangPart>;
+  return kernel;
+}
+
 }  // namespace
 
 const TandemLibraryV1* FakeKernels() {
-  static const TandemKernelV1 tables[] = {MakeDouble(), MakeTally(),  MakeFloatSum(), MakeShout(),
-                                          MakeWindow(), MakeColumn(), MakeScaled(),   MakeDie()};
-  static const TandemKernelV1* const list[] = {&tables[0], &tables[1], &tables[2], &tables[3],
-                                               &tables[4], &tables[5], &tables[6], &tables[7]};
+  static const TandemKernelV1 tables[] = {MakeDouble(), MakeTally(),  MakeFloatSum(),
+                                          MakeShout(),  MakeWindow(), MakeColumn(),
+                                          MakeScaled(), MakeDie(),    MakeHang()};
+  static const TandemKernelV1* const list[] = {&tables[0], &tables[1], &tables[2],
+                                               &tables[3], &tables[4], &tables[5],
+                                               &tables[6], &tables[7], &tables[8]};
   static const TandemLibraryV1 library = {sizeof(TandemLibraryV1),
                                           TANDEM_ABI_MAJOR,
                                           TANDEM_ABI_MINOR,

@@ -8,7 +8,8 @@
 //   window_sum    base[n + width - 1]:u8, width:i32 -> total[n]:u32; needs scratch
 //   column_sum    axis n, x[k,n]:f32 -> y[n]:f32: slices along n are strided
 //   scaled        x[n]:f32, table[m]:f32 -> y[n]:f32, top:f32 : max: a map beside a reduction
-//   die_at        axis n, at:i64 -> y[n]:u8: the process dies at task `at`
+//   die_at        axis n, at:i64 -> y[n]:u8: the process dies at task `at`; -1: at every task
+//   hang_at       axis n, at:i64 -> y[n]:u8: task `at` never returns
 //
 // Thread-safety: pure functions. Ownership: tables live until the program ends.
 #ifndef TANDEM_TESTS_SUPPORT_FAKE_KERNELS_H_

@@ -78,6 +78,10 @@ class FaultFile final : public File {
   absl::Status Sync() override {
     absl::MutexLock lock(&fs_->mu_);
     RETURN_IF_ERROR(Enter(FaultFileSystem::Op::kSync));
+    const auto let_go = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(fs_->mu_) {
+      return inode_->bytes.size() < fs_->held_from_;
+    };
+    fs_->mu_.Await(absl::Condition(&let_go));
     if (!fs_->lying_) inode_->durable = inode_->bytes;
     return absl::OkStatus();
   }
@@ -112,6 +116,10 @@ void FaultFileSystem::set_write_bytes_max(size_t bytes) {
 void FaultFileSystem::set_lying(bool lying) {
   absl::MutexLock lock(&mu_);
   lying_ = lying;
+}
+void FaultFileSystem::HoldSyncs(uint64_t bytes) {
+  absl::MutexLock lock(&mu_);
+  held_from_ = bytes;
 }
 void FaultFileSystem::FailOnce(Op op, int skip) {
   absl::MutexLock lock(&mu_);

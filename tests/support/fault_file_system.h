@@ -36,6 +36,8 @@ class FaultFileSystem final : public FileSystem {
   void set_write_bytes_max(size_t bytes);
   // Syncs say OK and do nothing.
   void set_lying(bool lying);
+  // Syncs of files of at least so many bytes wait until the next call says another number.
+  void HoldSyncs(uint64_t bytes);
   // The `skip + 1`-th call of this kind from now fails with an input/output error.
   void FailOnce(Op op, int skip = 0);
   // Takes back failures that have not happened yet.
@@ -80,6 +82,7 @@ class FaultFileSystem final : public FileSystem {
   uint64_t capacity_ ABSL_GUARDED_BY(mu_) = UINT64_MAX;
   size_t write_bytes_max_ ABSL_GUARDED_BY(mu_) = SIZE_MAX;
   bool lying_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t held_from_ ABSL_GUARDED_BY(mu_) = UINT64_MAX;
   std::map<Op, int> failures_ ABSL_GUARDED_BY(mu_);  // Calls that still succeed.
   std::map<Op, uint64_t> counts_ ABSL_GUARDED_BY(mu_);
 };

@@ -33,8 +33,9 @@ absl::StatusOr<std::unique_ptr<StartPage>> StartPage::Create(const std::string& 
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, StrCat("cannot make start page ", path));
   const size_t bytes = PageBytes(slots);
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return absl::ErrnoToStatus(errno, StrCat("cannot size start page ", path));
+  // With its blocks: a store into a page that a full disk has no room for would kill the process.
+  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)); error != 0) {
+    return absl::ErrnoToStatus(error, StrCat("cannot make room for start page ", path));
   }
   ASSIGN_OR_RETURN(Mapping mapping, Mapping::Make(fd.get(), bytes, true, path));
   auto* header = reinterpret_cast<PageHeader*>(mapping.data());
@@ -71,10 +72,15 @@ std::vector<Started> StartPage::Running() const {
     const StartRecord& record = records()[i];
     const uint64_t job = record.job.load(std::memory_order_relaxed);
     if (job == 0) continue;
-    Started started{i, job, record.first_leaf.load(std::memory_order_relaxed),
-                    record.leaf_count.load(std::memory_order_relaxed), std::nullopt};
+    Started started{i,
+                    job,
+                    record.first_leaf.load(std::memory_order_relaxed),
+                    record.leaf_count.load(std::memory_order_relaxed),
+                    std::nullopt,
+                    0};
     const uint64_t task_plus_1 = record.task_plus_1.load(std::memory_order_relaxed);
     if (task_plus_1 != 0) started.task = task_plus_1 - 1;
+    started.sequence = record.sequence.load(std::memory_order_relaxed);
     running.push_back(started);
   }
   return running;

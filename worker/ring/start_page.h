@@ -70,6 +70,7 @@ struct Started {
   uint64_t first_leaf = 0;
   uint64_t leaf_count = 0;
   std::optional<uint64_t> task;
+  uint64_t sequence = 0;  // how much this thread had begun by then
   friend bool operator==(const Started&, const Started&) = default;
 };
 

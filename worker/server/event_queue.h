@@ -34,14 +34,12 @@ struct StreamClosed {
   uint64_t stream = 0;
   absl::Status status;
 };
-// Of the stream that pushes one owner's outputs.
+// Of a stream that pushes outputs.
 struct Pushed {
-  std::string owner;
   uint64_t stream = 0;
   std::vector<PushedPiece> pieces;
 };
 struct PushesBroken {
-  std::string owner;
   uint64_t stream = 0;
   absl::Status status;
 };
@@ -57,7 +55,8 @@ class EventQueue {
     bool wake = false;
     {
       absl::MutexLock lock(&mu_);
-      wake = events_.empty();
+      wake = !signalled_;
+      signalled_ = true;
       events_.push_back(std::move(event));
     }
     if (!wake) return;
@@ -67,9 +66,11 @@ class EventQueue {
 
   std::vector<LoopEvent> Take() {
     absl::MutexLock lock(&mu_);
-    if (!events_.empty()) {
+    if (signalled_) {
+      // A signal that is still to come stays expected, so that it is taken, too: else the loop
+      // would find the descriptor readable, and nothing here, for ever.
       uint64_t count = 0;
-      [[maybe_unused]] const ssize_t got = ::read(fd_.get(), &count, sizeof(count));
+      if (::read(fd_.get(), &count, sizeof(count)) == sizeof(count)) signalled_ = false;
     }
     return std::exchange(events_, {});
   }
@@ -78,6 +79,7 @@ class EventQueue {
   UniqueFd fd_;
   absl::Mutex mu_;
   std::vector<LoopEvent> events_ ABSL_GUARDED_BY(mu_);
+  bool signalled_ ABSL_GUARDED_BY(mu_) = false;  // the descriptor is readable, or about to be
 };
 
 }  // namespace tandem::worker

@@ -6,10 +6,14 @@
 #include <variant>
 
 #include "common/base/log.h"
+#include "common/base/reason.h"
 #include "common/base/strings.h"
 
 namespace tandem::worker {
 namespace {
+
+// How often within a time limit start pages are looked at.
+constexpr int kLooksALimit = 8;
 
 // A start page has room for more threads than an executor has: two a core, and those around them.
 uint32_t SlotsFor(const ExecutorLaunch& launch) {
@@ -148,13 +152,45 @@ bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* event
   return something;
 }
 
+void ExecutorFleet::EndWhatIsOverdue(absl::Duration shortest, Allowed allowed) {
+  if (shortest == absl::InfiniteDuration()) {
+    look_at_ = MonoTime::InfiniteFuture();
+    return;
+  }
+  const MonoTime now = clock_->Now();
+  const MonoTime next =
+      now + std::clamp(shortest / kLooksALimit, options_.look_min, options_.look_max);
+  if (now < look_at_ && look_at_ <= next) return;
+  const bool first = look_at_ == MonoTime::InfiniteFuture();
+  look_at_ = next;
+  for (auto& [id, live] : live_) {
+    if (first) live.watched.clear();
+    if (!live.broken) Watch(id, &live, allowed);
+  }
+}
+
+void ExecutorFleet::Watch(ExecutorId id, Live* live, Allowed allowed) {
+  const MonoTime now = clock_->Now();
+  std::map<uint32_t, Watched> watched;
+  for (const Started& started : live->process->Running()) {
+    const auto before = live->watched.find(started.slot);
+    const bool same = before != live->watched.end() && before->second.started == started;
+    const MonoTime since = same ? before->second.since : now;
+    watched[started.slot] = {started, since};
+    if (now - since > allowed(started)) live->overdue.push_back(started);
+  }
+  live->watched = std::move(watched);
+  if (!live->overdue.empty()) Break(live, id, "a task ran longer than its job's time limit");
+}
+
 void ExecutorFleet::End(ExecutorId id, Live* live, std::vector<Event>* events) {
   ExecutorLost lost{id, live->process->Reap(), {}};
+  const std::vector<Started>& overdue = live->overdue;
+  if (!overdue.empty()) lost.how = std::string(reason::kTimeLimit);
   for (const Started& started : live->process->Running()) {
-    lost.suspects.push_back({JobId(started.job),
-                             {started.first_leaf, started.leaf_count},
-                             started.task.has_value(),
-                             started.task.value_or(0)});
+    // Beside what took too long nothing else is to blame.
+    if (!overdue.empty() && std::ranges::find(overdue, started) == overdue.end()) continue;
+    lost.suspects.push_back(SuspectOf(started));
   }
   if (live->unwanted) {
     TLOG(Debug, "executor_stopped", "executor", id, "owner", live->owner);
@@ -163,6 +199,13 @@ void ExecutorFleet::End(ExecutorId id, Live* live, std::vector<Event>* events) {
          "suspects", lost.suspects.size());
   }
   events->push_back(std::move(lost));
+}
+
+Suspect SuspectOf(const Started& started) {
+  return {JobId(started.job),
+          {started.first_leaf, started.leaf_count},
+          started.task.has_value(),
+          started.task.value_or(0)};
 }
 
 void ExecutorFleet::AddPollFds(std::vector<pollfd>* fds) const {
@@ -194,7 +237,7 @@ void ExecutorFleet::Awake() {
 }
 
 MonoTime ExecutorFleet::next_deadline() const {
-  MonoTime next = MonoTime::InfiniteFuture();
+  MonoTime next = look_at_;
   for (const auto& [id, live] : live_) {
     if (!live.ready && !live.broken) next = std::min(next, live.ready_by);
   }

@@ -7,6 +7,7 @@
 //
 // An executor that does not get ready in time, says something impossible or stops reading is
 // killed; that reaches the core as its loss, like any crash, with the suspects of its start page.
+// So is one that ran something for longer than its job's time limit; then only that is a suspect.
 //
 // Thread-safety: the loop's thread. Ownership: owns the processes; staging of a lost executor is
 // kept until the core closes it.
@@ -22,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/wire/usage.h"
 #include "tandem/executor/v1/executor.pb.h"
@@ -37,7 +40,13 @@ struct FleetOptions {
   std::string program;
   ExecutorLaunch launch;  // what is the same for all: cores, groups, cache
   absl::Duration ready_max = absl::Seconds(30);
+  // Between two looks for what runs too long.
+  absl::Duration look_min = absl::Milliseconds(5);
+  absl::Duration look_max = absl::Seconds(1);
 };
+
+// What a start page says, in the core's terms.
+Suspect SuspectOf(const Started& started);
 
 class ExecutorFleet {
  public:
@@ -54,6 +63,10 @@ class ExecutorFleet {
   void Apply(Effects* effects, const Setups& setups, std::vector<Event>* events);
   // True: there was something.
   bool Collect(std::vector<Event>* events);
+  // Kills executors in which a thread has been at one thing for longer than `allowed` says of it.
+  // Looks as often as the shortest limit of a job that runs needs; never, when that is infinite.
+  using Allowed = absl::FunctionRef<absl::Duration(const Started& started)>;
+  void EndWhatIsOverdue(absl::Duration shortest, Allowed allowed);
 
   void AddPollFds(std::vector<pollfd>* fds) const;
   // True: none of them has anything to say.
@@ -76,13 +89,20 @@ class ExecutorFleet {
   size_t size() const { return live_.size(); }
 
  private:
+  // What a thread does, and since when at the latest.
+  struct Watched {
+    Started started;
+    MonoTime since;
+  };
   struct Live {
     std::string owner;
     std::unique_ptr<ExecutorProcess> process;
     MonoTime ready_by;
     bool ready = false;
-    bool broken = false;    // killed; nothing more is read from it
-    bool unwanted = false;  // because the core said so
+    bool broken = false;                  // killed; nothing more is read from it
+    bool unwanted = false;                // because the core said so
+    std::map<uint32_t, Watched> watched;  // by slot of its start page
+    std::vector<Started> overdue;         // what it was killed for
     ToExecutorBuilder outgoing;
   };
   struct Kept {
@@ -95,6 +115,7 @@ class ExecutorFleet {
   void Break(Live* live, ExecutorId id, std::string_view why);
   bool Receive(ExecutorId id, Live* live, std::vector<Event>* events);
   void Say(ExecutorId id, Live* live, const executor::v1::ToExecutor& message);
+  void Watch(ExecutorId id, Live* live, Allowed allowed);
   // The process has ended.
   void End(ExecutorId id, Live* live, std::vector<Event>* events);
 
@@ -103,6 +124,7 @@ class ExecutorFleet {
   Clock* const clock_;
   bool local_data_ = false;
   std::vector<std::string> kernel_libraries_;
+  MonoTime look_at_ = MonoTime::InfiniteFuture();  // for what is overdue
   std::map<ExecutorId, Live> live_;
   std::map<ExecutorId, Kept> staging_;
   std::vector<executor::v1::Ready> ready_;

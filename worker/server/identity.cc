@@ -117,17 +117,28 @@ std::string Identity::OwnerDirectory(const std::string& owner) const {
   return StrCat(directory_, "/owners/", owner);
 }
 
-std::vector<Started> Identity::TakeLeftovers() const {
-  std::vector<Started> left;
+std::vector<Started> Identity::FindLeftovers() const {
   std::error_code error;
+  const std::string aside = directory_ + "/left";
+  fs::create_directories(aside, error);
+  // Numbers of executors begin anew with each life.
   for (const auto& entry : fs::directory_iterator(directory_ + "/start", error)) {
-    if (const auto page = StartPage::Open(entry.path().string()); page.ok()) {
-      const std::vector<Started> running = (*page)->Running();
-      left.insert(left.end(), running.begin(), running.end());
-    }
-    fs::remove(entry.path(), error);
+    const std::string name = StrCat(incarnation_, "-", entry.path().filename().string());
+    fs::rename(entry.path(), aside + "/" + name, error);
+  }
+  std::vector<Started> left;
+  for (const auto& entry : fs::directory_iterator(aside, error)) {
+    const auto page = StartPage::Open(entry.path().string());
+    if (!page.ok()) continue;
+    const std::vector<Started> running = (*page)->Running();
+    left.insert(left.end(), running.begin(), running.end());
   }
   return left;
+}
+
+void Identity::DropLeftovers() const {
+  std::error_code error;
+  fs::remove_all(directory_ + "/left", error);
 }
 
 }  // namespace tandem::worker

@@ -32,8 +32,10 @@ class Identity {
   std::string StartPagePath(uint64_t executor) const;
   std::string OwnerDirectory(const std::string& owner) const;
 
-  // What an earlier life of this worker was running when it ended. Takes the pages away.
-  std::vector<Started> TakeLeftovers() const;
+  // What earlier lives of this worker were running when they ended. Their start pages are set aside
+  // and read again by the next life, until they are dropped.
+  std::vector<Started> FindLeftovers() const;
+  void DropLeftovers() const;
 
  private:
   std::string name_;

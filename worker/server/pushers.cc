@@ -8,35 +8,42 @@
 #include "common/rpc/channel.h"
 
 namespace tandem::worker {
+namespace {
 
-Pushers::Stream& Pushers::StreamOf(const std::string& owner) {
-  Stream& stream = streams_[owner];
-  if (stream.pusher != nullptr) return stream;
-  stream.number = ++last_stream_;
+constexpr size_t kLargeBytes = 4 << 20;
+
+}  // namespace
+
+Pushers::Stream& Pushers::StreamOf(const Kind& kind) {
+  const auto [current, is_new] = current_.try_emplace(kind, last_stream_ + 1);
+  const uint64_t number = current->second;
+  Stream& stream = streams_[number];
+  if (!is_new) return stream;
+  last_stream_ = number;
+  stream.kind = kind;
   RegionPusher::Callbacks callbacks;
-  callbacks.on_pushed = [queue = queue_, owner,
-                         number = stream.number](std::vector<PushedPiece> pieces) {
-    queue->Push(tandem::worker::Pushed{owner, number, std::move(pieces)});
+  callbacks.on_pushed = [queue = queue_, number](std::vector<PushedPiece> pieces) {
+    queue->Push(tandem::worker::Pushed{number, std::move(pieces)});
   };
-  callbacks.on_broken = [queue = queue_, owner, number = stream.number](const absl::Status& why) {
-    queue->Push(PushesBroken{owner, number, why});
+  callbacks.on_broken = [queue = queue_, number](const absl::Status& why) {
+    queue->Push(PushesBroken{number, why});
   };
   stream.pusher = RegionPusher::Start(rpc::ConnectForCallbacks(address_, rpc::Traffic::kBulk),
-                                      owner, std::move(callbacks));
+                                      kind.owner, std::move(callbacks));
   return stream;
 }
 
 void Pushers::Push(const std::string& owner, const What& what, std::string_view bytes,
                    std::shared_ptr<const void> keep_alive) {
-  Stream& stream = StreamOf(owner);
+  Stream& stream = StreamOf({owner, bytes.size() >= kLargeBytes});
   stream.outstanding[what.push] = {what, clock_->Now()};
   bytes_pushed_ += bytes.size();
   stream.pusher->Push(what.push, bytes, std::move(keep_alive));
 }
 
 void Pushers::Handle(tandem::worker::Pushed event, std::vector<Event>* events) {
-  const auto found = streams_.find(event.owner);
-  if (found == streams_.end() || found->second.number != event.stream) return;
+  const auto found = streams_.find(event.stream);
+  if (found == streams_.end()) return;
   const MonoTime now = clock_->Now();
   for (PushedPiece& piece : event.pieces) {
     const auto begun = found->second.outstanding.find(piece.push_id);
@@ -52,11 +59,12 @@ void Pushers::Handle(tandem::worker::Pushed event, std::vector<Event>* events) {
 }
 
 void Pushers::Handle(PushesBroken event, std::vector<Event>* events) {
-  const auto found = streams_.find(event.owner);
-  if (found == streams_.end() || found->second.number != event.stream) return;
-  TLOG(Warning, "pushes_broken", "owner", event.owner, "outstanding",
+  const auto found = streams_.find(event.stream);
+  if (found == streams_.end()) return;
+  TLOG(Warning, "pushes_broken", "owner", found->second.kind.owner, "outstanding",
        found->second.outstanding.size(), "why", ToStd(event.status.message()));
   for (const auto& [push, begun] : found->second.outstanding) events->push_back(PushFailed{push});
+  current_.erase(found->second.kind);
   streams_.erase(found);
 }
 

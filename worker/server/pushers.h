@@ -1,4 +1,5 @@
-// Pushers: the streams that carry staged outputs into the master's segments, one an owner.
+// Pushers: the streams that carry staged outputs into the master's segments, two an owner: one for
+// large pieces, one for all others, which then do not wait for hundreds of megabytes before them.
 //
 //   pushers.Push(owner, push, bytes, staging);
 //   pushers.Handle(event, &done, &failed);       // Pushed and PushesBroken from the queue
@@ -47,8 +48,13 @@ class Pushers {
   uint64_t bytes_pushed() const { return bytes_pushed_; }
 
  private:
+  struct Kind {
+    std::string owner;
+    bool large = false;
+    friend auto operator<=>(const Kind&, const Kind&) = default;
+  };
   struct Stream {
-    uint64_t number = 0;
+    Kind kind;
     std::unique_ptr<RegionPusher> pusher;
     struct Begun {
       What what;
@@ -56,13 +62,14 @@ class Pushers {
     };
     std::map<PushId, Begun> outstanding;
   };
-  Stream& StreamOf(const std::string& owner);
+  Stream& StreamOf(const Kind& kind);
 
   const std::string address_;
   const std::shared_ptr<EventQueue> queue_;
   const Clock* const clock_;
   wire::UsageSums* const usage_;
-  std::map<std::string, Stream> streams_;
+  std::map<uint64_t, Stream> streams_;  // by number
+  std::map<Kind, uint64_t> current_;
   uint64_t last_stream_ = 0;
   uint64_t bytes_pushed_ = 0;
 };

@@ -76,16 +76,20 @@ Supervisor::Supervisor(const WorkerOptions& options, Identity identity, Clock* c
 Supervisor::~Supervisor() = default;
 
 absl::Status Supervisor::Run() {
-  for (const Started& left : identity_.TakeLeftovers()) {
+  FormerLife former;
+  for (const Started& left : identity_.FindLeftovers()) {
     TLOG(Warning, "was_running_when_worker_ended", "job", left.job, "first_leaf", left.first_leaf,
          "leaves", left.leaf_count);
+    former.suspects.push_back(SuspectOf(left));
   }
   ASSIGN_OR_RETURN(KernelLibraries libraries,
                    FindKernelLibraries({.executor = options_.executor,
                                         .paths = options_.kernel_paths,
                                         .load_limit = options_.kernel_load_limit}));
   fleet_.UseKernelLibraries(std::move(libraries.files));
+  if (former.suspects.empty()) identity_.DropLeftovers();
   RETURN_IF_ERROR(FindKernels());
+  events_.push_back(std::move(former));
   TLOG(Info, "worker_starts", "name", identity_.name(), "master", options_.master, "cores",
        FormatCpuList(options_.cores), "kernels", kernels_.size(), "directory",
        identity_.directory());
@@ -151,6 +155,10 @@ void Supervisor::TakeReady(executor::v1::Ready ready, bool announce) {
 
 void Supervisor::Collect() {
   fleet_.Collect(&events_);
+  fleet_.EndWhatIsOverdue(core_.ShortestLimit(), [this](const Started& started) {
+    return core_.TimeAllowed(JobId(started.job), {started.first_leaf, started.leaf_count},
+                             started.task.has_value());
+  });
   for (executor::v1::Ready& ready : fleet_.TakeReady()) {
     TakeReady(std::move(ready), /*announce=*/true);
   }
@@ -215,6 +223,7 @@ void Supervisor::Act(Effects* effects) {
       events_.push_back(PushFailed{push.push});
     }
   }
+  if (effects->former_life_told) identity_.DropLeftovers();
   if (effects->leaving) done_ = true;
 }
 

@@ -115,6 +115,7 @@ absl::StatusOr<JobDescribed> Describe(wire::JobDescription description) {
     if (output.reduced()) described.partial_bytes += output.PieceBytes(job.grain());
   }
   described.cost_ns_per_task = job.ns_per_task;
+  described.time_limit = job.spec.time_limit;
   return described;
 }
 

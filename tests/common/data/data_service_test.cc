@@ -27,6 +27,7 @@
 #include "common/wire/job_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/fault_file_system.h"
 
 namespace tandem {
 namespace {
@@ -271,6 +272,12 @@ class Pushed {
     absl::MutexLock lock(&mu_);
     return regions_;
   }
+  void WaitForAnswers(size_t count) {
+    absl::MutexLock lock(&mu_);
+    const auto there = [&]()
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return regions_.size() >= count; };
+    mu_.Await(absl::Condition(&there));
+  }
 
  private:
   absl::Mutex mu_;
@@ -301,6 +308,90 @@ TEST_F(DataServiceTest, PushedPiecesAreReadBackAndSurviveASync) {
     EXPECT_EQ(got, piece);
   }
   EXPECT_TRUE(segments_->Sync({regions.at(1).segment}).ok());
+}
+
+// A service whose segments are in a file system that a test holds up.
+class SlowDiskTest : public ::testing::Test {
+ protected:
+  SlowDiskTest() : segments_(*SegmentStore::Open(&fs_, "/data", {})) {
+    DataServiceOptions options;
+    options.segments = segments_.get();
+    options.pool = &pool_;
+    options.sync_pool = &sync_pool_;
+    options.on_sync_failed = [this](const absl::Status& status) {
+      failure_ = status;
+      failed_.Notify();
+    };
+    service_ = std::make_unique<DataService>(options);
+    rpc::ServerOptions listen;
+    listen.address = "127.0.0.1:0";
+    grpc::Service* const services[] = {service_.get()};
+    server_ = *rpc::Server::Start(listen, services);
+  }
+  std::unique_ptr<RegionPusher> Pusher(Pushed* pushed) {
+    return RegionPusher::Start(rpc::Connect(server_->address(), rpc::Traffic::kBulk), "ada",
+                               pushed->callbacks());
+  }
+
+  FaultFileSystem fs_;
+  IoPool pool_{2};
+  IoPool sync_pool_{2};
+  absl::Status failure_;
+  absl::Notification failed_;
+  std::unique_ptr<SegmentStore> segments_;
+  std::unique_ptr<DataService> service_;
+  std::unique_ptr<rpc::Server> server_;
+};
+
+TEST_F(SlowDiskTest, APieceIsAnsweredOnlyOnceItIsDurable) {
+  Pushed pushed;
+  auto pusher = Pusher(&pushed);
+  const std::string piece = RandomBytes(100'000, 3);
+  pusher->Push(1, piece, nullptr);
+  pushed.WaitForAnswers(1);
+  const Region region = pushed.regions().at(1);
+  const SegmentExtent extent{region.segment, region.offset + region.length};
+  const uint64_t syncs = fs_.Count(FaultFileSystem::Op::kSync);
+  EXPECT_TRUE(segments_->SyncUpTo({extent}).ok());
+  EXPECT_EQ(fs_.Count(FaultFileSystem::Op::kSync), syncs) << "a record has nothing to wait for";
+  pusher->Close();
+  EXPECT_TRUE(pushed.Wait().ok());
+  server_.reset();
+  fs_.Crash();
+  segments_ = *SegmentStore::Open(&fs_, "/data", {});
+  EXPECT_EQ(*segments_->Read(region), piece);
+}
+
+TEST_F(SlowDiskTest, ASlowSyncOfALargePieceHoldsUpNoOtherStream) {
+  fs_.HoldSyncs(1 << 20);
+  Pushed large, small;
+  auto large_pusher = Pusher(&large);
+  auto small_pusher = Pusher(&small);
+  const std::string much = RandomBytes(5 << 20, 4), little = RandomBytes(1000, 5);
+  large_pusher->Push(1, much, nullptr);
+  for (uint64_t id = 1; id <= 3; ++id) {
+    small_pusher->Push(id, little, nullptr);
+    small.WaitForAnswers(id);
+  }
+  EXPECT_EQ(large.regions().size(), 0u);
+  fs_.HoldSyncs(UINT64_MAX);
+  large.WaitForAnswers(1);
+  large_pusher->Close();
+  small_pusher->Close();
+  EXPECT_TRUE(large.Wait().ok());
+  EXPECT_TRUE(small.Wait().ok());
+}
+
+TEST_F(SlowDiskTest, AFailedSyncEndsThePushUnansweredAndIsTold) {
+  fs_.FailOnce(FaultFileSystem::Op::kSync);
+  Pushed pushed;
+  auto pusher = Pusher(&pushed);
+  const std::string piece = RandomBytes(1000, 6);
+  pusher->Push(1, piece, nullptr);
+  EXPECT_FALSE(pushed.Wait().ok());
+  EXPECT_EQ(pushed.regions().size(), 0u);
+  failed_.WaitForNotification();
+  EXPECT_EQ(ReasonOf(failure_), reason::kStoreFailed);
 }
 
 TEST_F(DataServiceTest, LargePiecesAreWrittenAsTheyComeAmongSmallOnes) {

@@ -198,6 +198,18 @@ TEST_F(SegmentStoreTest, SyncingWhatIsSyncedCostsNothing) {
   EXPECT_EQ(fs_.Count(Op::kSync), syncs + 1);
 }
 
+TEST_F(SegmentStoreTest, WhatIsAppendedBehindADurableExtentIsNotWaitedFor) {
+  auto appender = Appender();
+  const auto region = appender->Append("x");
+  const SegmentExtent extent{region->segment, region->offset + region->length};
+  ASSERT_TRUE(store_->SyncUpTo({extent}).ok());
+  const auto behind = appender->Append("much more");
+  ASSERT_TRUE(store_->SyncUpTo({extent}).ok());
+  EXPECT_EQ(fs_.Count(Op::kSync), 1u);
+  ASSERT_TRUE(store_->SyncUpTo({extent, {behind->segment, behind->offset + behind->length}}).ok());
+  EXPECT_EQ(fs_.Count(Op::kSync), 2u);
+}
+
 TEST_F(SegmentStoreTest, AFailedSyncGivesTheSegmentUpForGood) {
   auto appender = Appender();
   const auto region = appender->Append("x");

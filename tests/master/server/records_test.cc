@@ -217,7 +217,7 @@ TEST_F(CommitBuilderTest, OnlyWhatBecameDoneIsIndexed) {
   EXPECT_EQ(commit.batch.outputs[2].skip_tasks, 4u);
   EXPECT_EQ(commit.batch.outputs[2].piece_tasks, 8u);
   EXPECT_EQ(std::get<Region>(commit.batch.outputs[2].where), region);
-  EXPECT_EQ(commit.dirty, (std::vector<SegmentId>{SegmentId(5)}));
+  EXPECT_EQ(commit.dirty, (std::vector<SegmentExtent>{{SegmentId(5), 192}}));
 }
 
 TEST_F(CommitBuilderTest, AResultIsIndexedOnceItsJobSucceeds) {

@@ -21,7 +21,7 @@ namespace {
 // Stands for segments: what Sync said OK for is "durable", noted in the pipe like an answer.
 class PipeSyncer final : public SegmentSyncer {
  public:
-  absl::Status Sync(absl::Span<const SegmentId>) override { return absl::OkStatus(); }
+  absl::Status Sync(absl::Span<const SegmentExtent>) override { return absl::OkStatus(); }
 };
 
 SqliteStoreOptions OptionsFor(const std::string& directory) {
@@ -50,7 +50,7 @@ SqliteStoreOptions OptionsFor(const std::string& directory) {
     JobRow row;
     row.id = JobId(1);
     row.done = expected * 10;
-    const auto seq = committer.Commit(std::move(batch), {SegmentId(1)});
+    const auto seq = committer.Commit(std::move(batch), {{SegmentId(1), 1}});
     if (!seq.ok() || *seq != expected) _exit(13);
     committer.Project(*seq, {row});
     if (i % 5 == 4) committer.SaveSnapshot(*seq - 1, "snapshot " + std::to_string(*seq - 1));

@@ -29,11 +29,11 @@ TEST(StartPageTest, WhatStartedAndDidNotFinishIsNamed) {
   third.Start(8, 50, 1);
   third.StartTask(55);
   EXPECT_THAT((*page)->Running(),
-              ElementsAre(Started{0, 7, 100, 4, std::nullopt}, Started{2, 8, 50, 1, 55}));
+              ElementsAre(Started{0, 7, 100, 4, std::nullopt, 1}, Started{2, 8, 50, 1, 55, 1}));
   third.Finish();
   third.Start(9, 1, 1);  // the task of the piece before is forgotten
   first.Finish();
-  EXPECT_THAT((*page)->Running(), ElementsAre(Started{2, 9, 1, 1, std::nullopt}));
+  EXPECT_THAT((*page)->Running(), ElementsAre(Started{2, 9, 1, 1, std::nullopt, 2}));
   ::unlink(path.c_str());
 }
 
@@ -59,7 +59,7 @@ TEST(StartPageTest, AKilledProcessLeavesItsSuspectsBehind) {
   ASSERT_TRUE(WIFSIGNALED(status));
   auto page = StartPage::Open(path);
   ASSERT_TRUE(page.ok()) << page.status();
-  EXPECT_THAT((*page)->Running(), ElementsAre(Started{1, 5, 4096, 2, 0}));
+  EXPECT_THAT((*page)->Running(), ElementsAre(Started{1, 5, 4096, 2, 0, 1001}));
   ::unlink(path.c_str());
 }
 

@@ -1,7 +1,8 @@
 // An executor for tests of the supervisor: it says it is ready and answers at once what it is told,
 // with 8 bytes a leaf (the leaf's number). What it does otherwise is by the job's number:
 //   13: dies by SIGSEGV in the first leaf of each piece · 14: never answers · 15: puts its output
-//   into staging · 16: says something impossible · 17: refuses the job
+//   into staging · 16: says something impossible · 17: refuses the job · 18: as 14, of a job with a
+//   time limit
 #include <poll.h>
 #include <sys/prctl.h>
 
@@ -20,7 +21,14 @@
 namespace tandem::worker {
 namespace {
 
-enum Job : uint64_t { kCrashes = 13, kHangs = 14, kStages = 15, kLies = 16, kRefuses = 17 };
+enum Job : uint64_t {
+  kCrashes = 13,
+  kHangs = 14,
+  kStages = 15,
+  kLies = 16,
+  kRefuses = 17,
+  kOverdue = 18
+};
 
 void Run(const executor::v1::RunPiece& run, StartSlot slot, StagingAllocator* staging,
          executor::v1::FromExecutor* reply) {
@@ -29,7 +37,7 @@ void Run(const executor::v1::RunPiece& run, StartSlot slot, StagingAllocator* st
     std::signal(SIGSEGV, SIG_DFL);  // A sanitizer would exit instead.
     std::raise(SIGSEGV);
   }
-  if (run.job() == kHangs) return;
+  if (run.job() == kHangs || run.job() == kOverdue) return;
   slot.Finish();
   if (run.job() == kRefuses) {
     executor::v1::JobError* error = reply->add_job_errors();

@@ -17,6 +17,7 @@ namespace tandem::worker {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::SizeIs;
 
 std::string Folder(const std::string& name) {
   const std::string folder = StrCat(testing::TempDir(), "/", name, "-", ::getpid());
@@ -51,7 +52,7 @@ TEST(IdentityTest, ANameOnTheCommandLineWinsAndABadOneIsRefused) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(IdentityTest, WhatAnEarlierLifeWasRunningIsFoundOnce) {
+TEST(IdentityTest, WhatAnEarlierLifeWasRunningIsFoundUntilItIsDropped) {
   const std::string folder = Folder("leftovers");
   auto identity = Identity::Claim(folder, "w1");
   ASSERT_TRUE(identity.ok());
@@ -60,8 +61,13 @@ TEST(IdentityTest, WhatAnEarlierLifeWasRunningIsFoundOnce) {
     ASSERT_TRUE(page.ok());
     (*page)->slot(1).Start(7, 100, 2);
   }
-  EXPECT_THAT(identity->TakeLeftovers(), ElementsAre(Started{1, 7, 100, 2, std::nullopt}));
-  EXPECT_THAT(identity->TakeLeftovers(), ElementsAre());
+  EXPECT_THAT(identity->FindLeftovers(), ElementsAre(Started{1, 7, 100, 2, std::nullopt, 1}));
+  // An executor of this life may have the same number.
+  EXPECT_FALSE(std::filesystem::exists(identity->StartPagePath(1)));
+  // Not lost before somebody was told.
+  EXPECT_THAT(identity->FindLeftovers(), SizeIs(1));
+  identity->DropLeftovers();
+  EXPECT_THAT(identity->FindLeftovers(), ElementsAre());
   std::filesystem::remove_all(folder);
 }
 

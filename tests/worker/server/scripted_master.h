@@ -21,6 +21,9 @@
 
 namespace tandem::worker {
 
+// This one of its jobs has a time limit of 50 ms.
+inline constexpr uint64_t kLimitedJob = 18;
+
 class ScriptedMaster final : public worker::v1::WorkerControl::Service {
  public:
   // Listens on 127.0.0.1:`port`; 0: any free one.

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "common/base/strings.h"
+#include "common/model/former_life.h"
 #include "tests/worker/server/scripted_master.h"
 
 namespace tandem::worker {
@@ -125,6 +126,45 @@ TEST_F(SupervisorTest, ACrashOfTheExecutorNamesItsSuspectAndIsSurvived) {
   EXPECT_EQ(report.crashes(0).run().leaf_count(), 1u);
   EXPECT_EQ(report.crashes(0).run().n(), 5u);
   EXPECT_EQ(report.crashes(0).signal(), "SIGSEGV");
+}
+
+TEST_F(SupervisorTest, WhatRunsLongerThanItsTimeLimitIsEndedAndSaidToBeOverdue) {
+  Attach(kLimitedJob);
+  Give(kLimitedJob, 5, 40, 1);
+  worker::v1::Report report = master_.NextReport();
+  while (report.crashes_size() == 0) report = master_.NextReport();
+  EXPECT_EQ(report.crashes(0).run().first_leaf(), 40u);
+  EXPECT_EQ(report.crashes(0).signal(), "TIME_LIMIT");
+}
+
+TEST_F(SupervisorTest, WhatADeadWorkerWasRunningIsSaidByItsNextLifeUntilItIsAcknowledged) {
+  Attach(kHangs);
+  Give(kHangs, 1, 10, 1);
+  master_.NextWith([](const worker::v1::WorkerMessage& m) {
+    return m.counters().find("pieces") != m.counters().end();
+  });
+  const auto next_life = [&] {
+    worker_->Signal(SIGKILL);
+    worker_->Wait();
+    Attach(kPlain);
+    EXPECT_THAT(hello_.held(), SizeIs(0));
+  };
+  worker::v1::Report report;
+  for (int life = 0; life < 2; ++life) {
+    next_life();
+    report = master_.NextReport();
+    ASSERT_THAT(report.crashes(), SizeIs(1)) << "life " << life;
+    EXPECT_EQ(report.crashes(0).job(), kHangs);
+    EXPECT_EQ(report.crashes(0).run().first_leaf(), 10u);
+    EXPECT_EQ(report.crashes(0).run().n(), kFormerLife);
+  }
+  master_.Ack(report.number());
+  Give(kPlain, 1, 0, 10);
+  CollectCommits(10);
+  next_life();
+  Give(kPlain, 1, 0, 10);
+  report = master_.NextReport();
+  EXPECT_THAT(report.crashes(), SizeIs(0));
 }
 
 TEST_F(SupervisorTest, AnExecutorThatSaysTheImpossibleIsReplaced) {

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Results that are kept for a while: they go when their time is over, or when there are too many, and so do their
+bytes, while the master runs; whoever asks for them afterwards is told."""
+import os
+import sys
+import unittest
+
+from processes import Processes, read_npy, wait_for
+
+BIN = sys.argv.pop(1)
+LARGE = ("noop", "n=2000000")  # 16 MB of outputs
+
+
+class RetentionTest(unittest.TestCase):
+    def cluster(self, *flags):
+        cluster = Processes(BIN)
+        self.enterContext(cluster)
+        cluster.start_master("--free-after", "200ms", *flags)
+        cluster.start_worker("w")
+        cluster.wait_attached(1)
+        return cluster
+
+    def run_job(self, cluster, *args):
+        job = cluster.submit(*args)
+        cluster.tandem("job", "wait", str(job))
+        return job
+
+    @staticmethod
+    def segment_bytes(cluster):
+        folder = cluster.path("master", "segments")
+        return sum(os.stat(os.path.join(folder, name)).st_blocks * 512 for name in os.listdir(folder))
+
+    def deleted(self, cluster, job):
+        code, out, err = cluster.run("job", "results", str(job), "--out", "value=@" + cluster.path(f"{job}.npy"))
+        return (code, out) == (3, "") and "(JOB_DELETED)" in err
+
+    def test_results_go_after_the_retention_and_their_bytes_with_them(self):
+        cluster = self.cluster("--retention", "4s")
+        job = self.run_job(cluster, *LARGE)
+        self.assertGreater(self.segment_bytes(cluster), 15_000_000)
+        wait_for("the results to go", lambda: self.deleted(cluster, job))
+        wait_for("their bytes to go", lambda: self.segment_bytes(cluster) < 1_000_000)
+        # Its history stays, and the cluster works.
+        self.assertEqual(cluster.job(job)["state"], "SUCCEEDED")
+        self.assertIn("JOB_DELETED", cluster.run("job", "results", str(job))[2])
+        path = cluster.path("new.npy")
+        cluster.tandem("run", *LARGE, "seed=5", "--out", f"value=@{path}")
+        self.assertEqual(len(read_npy(path)[1]), 2_000_000)
+
+    def test_the_oldest_go_when_there_are_too_many_and_the_others_stay(self):
+        cluster = self.cluster("--keep-jobs", "2")
+        jobs = [self.run_job(cluster, "noop", "n=1000", f"seed={seed}") for seed in range(4)]
+        wait_for("the oldest to go", lambda: self.deleted(cluster, jobs[0]) and self.deleted(cluster, jobs[1]))
+        for job in jobs[2:]:
+            path = cluster.path(f"kept-{job}.npy")
+            cluster.tandem("job", "results", str(job), "--out", f"value=@{path}")
+            self.assertEqual(len(read_npy(path)[1]), 1000)
+        # A restart knows no more than that.
+        cluster.kill_master()
+        cluster.start_master("--keep-jobs", "2")
+        self.assertTrue(self.deleted(cluster, jobs[0]))
+        cluster.tandem("job", "results", str(jobs[3]))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Masters that cannot start say why, with a reason and an exit code, and leave everything as it was."""
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import unittest
+
+from processes import Processes
+
+BIN = sys.argv.pop(1)
+
+
+class StartTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = Processes(BIN)
+        self.enterContext(self.cluster)
+
+    def start(self, *flags):
+        """A master that shall not start: (exit code, what it said)."""
+        done = subprocess.run([self.cluster.program("tandem-master"), *flags], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    def epoch(self):
+        return json.loads(self.cluster.tandem("master", "status", "-o", "json")[0])["epoch"]
+
+    def files(self):
+        found = {}
+        for folder, _, names in os.walk(self.cluster.path("master")):
+            for name in names:
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    found[path] = file.read()
+        return found
+
+    def test_a_port_in_use_makes_no_store(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            code, says = self.start("--dir", self.cluster.path("fresh"), "--listen", address)
+        self.assertEqual(code, 5)
+        self.assertIn("(ADDRESS_IN_USE)", says)
+        self.assertIn("--listen", says)
+        self.assertFalse(os.path.exists(self.cluster.path("fresh")))
+
+    def test_a_port_in_use_does_not_raise_the_epoch(self):
+        self.cluster.start_master()
+        epoch = self.epoch()
+        self.cluster.master.terminate()
+        self.cluster.master.wait()
+        before = self.files()
+        host, port = self.cluster.address.split(":")
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind((host, int(port)))
+            taken.listen()
+            for _ in range(3):
+                self.assertEqual(self.start("--dir", self.cluster.path("master"), "--listen", self.cluster.address)[0], 5)
+        self.assertEqual(self.files(), before)
+        self.cluster.start_master()
+        self.assertEqual(self.epoch(), epoch + 1)
+
+    def test_a_directory_in_use_is_left_to_its_master(self):
+        self.cluster.start_master()
+        epoch = self.epoch()
+        code, says = self.start("--dir", self.cluster.path("master"), "--listen", "127.0.0.1:0")
+        self.assertEqual(code, 5)
+        self.assertIn("(STORE_LOCKED)", says)
+        self.assertIn(str(self.cluster.master.pid), says)
+        self.assertEqual(self.epoch(), epoch)
+        self.cluster.tandem("run", "noop", "n=0")
+
+    def test_a_directory_that_cannot_be_written_is_named(self):
+        path = self.cluster.path("file")
+        with open(path, "w"):
+            pass
+        code, says = self.start("--dir", os.path.join(path, "master"), "--listen", "127.0.0.1:0")
+        self.assertEqual(code, 5, says)
+        self.assertIn(path, says)
+        self.assertRegex(says, r"\(PATH_UNWRITABLE\)")
+        if os.geteuid() == 0:
+            return  # Root may write everywhere.
+        folder = self.cluster.path("locked")
+        os.mkdir(folder, 0o500)
+        code, says = self.start("--dir", folder, "--listen", "127.0.0.1:0")
+        self.assertEqual(code, 5, says)
+        self.assertRegex(says, r"\(PATH_UNWRITABLE\)")
+        self.assertEqual(os.listdir(folder), [])
+
+    def test_a_store_of_a_newer_version_is_refused_unchanged(self):
+        self.cluster.start_master()
+        self.cluster.master.terminate()
+        self.cluster.master.wait()
+        [database] = [f for f in os.listdir(self.cluster.path("master")) if f.endswith(".db")]
+        with sqlite3.connect(self.cluster.path("master", database)) as db:
+            [[version]] = db.execute("PRAGMA user_version").fetchall()
+            [[epoch]] = db.execute("SELECT epoch FROM meta").fetchall()
+            db.execute(f"PRAGMA user_version = {version + 1}")
+        db.close()
+        code, says = self.start("--dir", self.cluster.path("master"), "--listen", "127.0.0.1:0")
+        self.assertEqual(code, 8, says)
+        self.assertIn("(VERSION_SKEW)", says)
+        self.assertIn(str(version + 1), says)
+        with sqlite3.connect(self.cluster.path("master", database)) as db:
+            self.assertEqual(db.execute("SELECT epoch FROM meta").fetchall(), [(epoch,)])
+        db.close()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
