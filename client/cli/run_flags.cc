@@ -74,7 +74,7 @@ void AddRunFlags(CLI::App* command, RunFlags* flags) {
       ->check(Count(0));
   command
       ->add_option("--time-limit", flags->time_limit,
-                   "End a task after this long: 90s, 1h30m, 2-00:30:00 (refused: not honoured yet)")
+                   "A task that runs longer fails, and only that one: 90s, 1h30m, 2-00:30:00")
       ->type_name("DURATION");
   command->add_option("--device", flags->device, "Which devices may run it")
       ->check(OneOf({"auto", "cpu", "gpu"}));

@@ -48,6 +48,7 @@
   X(QuotaExceeded, "QUOTA_EXCEEDED")           \
   /* Jobs. */                                  \
   X(JobNotFound, "JOB_NOT_FOUND")              \
+  X(JobDeleted, "JOB_DELETED")                 \
   X(JobFinished, "JOB_FINISHED")               \
   X(JobCancelled, "JOB_CANCELLED")             \
   X(JobFailed, "JOB_FAILED")                   \

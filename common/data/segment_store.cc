@@ -318,6 +318,14 @@ absl::StatusOr<std::string> SegmentStore::OwnerOf(SegmentId segment) const {
   return handle->owner;
 }
 
+absl::Status SegmentStore::CheckHolds(const Region& region, std::string_view owner) const {
+  ASSIGN_OR_RETURN(const SegmentHandle handle,
+                   FindBytes(region.segment, region.offset, region.length));
+  if (handle->owner == owner) return absl::OkStatus();
+  return Error(absl::StatusCode::kPermissionDenied, reason::kNotOwner,
+               StrCat("segment ", region.segment, " holds outputs of somebody else"));
+}
+
 absl::Status SegmentStore::Delete(SegmentId segment) {
   ASSIGN_OR_RETURN(const SegmentHandle handle, Find(segment));
   bool newest = false;

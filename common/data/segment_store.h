@@ -95,6 +95,10 @@ class SegmentStore {
   // Whose appender wrote it; known after a restart too.
   absl::StatusOr<std::string> OwnerOf(SegmentId segment) const;
 
+  // That `region` lies in what was written for `owner`. Costs a look-up; no byte is read. Errors:
+  // NOT_FOUND (SEGMENT_NOT_FOUND), OUT_OF_RANGE (TRUNCATED), PERMISSION_DENIED (NOT_OWNER).
+  absl::Status CheckHolds(const Region& region, std::string_view owner) const;
+
   // Readers that have it open go on. An appender that has it moves on to a new one. Errors also:
   // FAILED_PRECONDITION while something is being appended to it.
   absl::Status Delete(SegmentId segment);

@@ -26,8 +26,6 @@ namespace {
 // A page ends when it has grown to this: no message is over 4 MiB, and a piece may hold 1 MiB.
 constexpr size_t kPageBytesMax = 1 << 20;
 
-constexpr std::string_view kJobDeleted = "JOB_DELETED";
-
 absl::Status NotReady(JobId job, std::string_view what) {
   return Error(absl::StatusCode::kFailedPrecondition, reason::kResultNotReady,
                StrCat("job ", job, ": ", what));
@@ -107,7 +105,7 @@ absl::StatusOr<OutputReader::Found> OutputReader::Find(std::string_view owner, u
   if (!view.ok()) return WithField(view.status(), "job");
   found.view = *std::move(view);
   if (!finder_->Kept(JobId(job))) {
-    return WithField(Error(absl::StatusCode::kNotFound, kJobDeleted,
+    return WithField(Error(absl::StatusCode::kNotFound, reason::kJobDeleted,
                            StrCat("the results of job ", job,
                                   " were deleted: it ended too long ago, or too many ended after "
                                   "it. Run it again, or keep more (tandem-master --retention, "

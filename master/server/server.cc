@@ -94,7 +94,8 @@ void Master::Parts::MakeServices(const MasterOptions& options, const std::string
   cluster_parts.host_id = host_id;
   cluster_parts.started = options.clock->WallNow();
   cluster = std::make_unique<ClusterService>(std::move(cluster_parts));
-  control = std::make_unique<ControlService>(loop.get(), &board, options.clock);
+  control = std::make_unique<ControlService>(WorkerStream::Parts{
+      .inbox = loop.get(), .board = &board, .segments = segments.get(), .clock = options.clock});
   DataServiceOptions data_options;
   data_options.blobs = blobs.get();
   data_options.segments = segments.get();

@@ -1,6 +1,7 @@
 #include "master/server/worker_stream.h"
 
 #include <string>
+#include <variant>
 
 #include "absl/time/time.h"
 #include "common/base/error.h"
@@ -16,16 +17,15 @@
 
 namespace tandem::master {
 
-std::shared_ptr<WorkerStream> WorkerStream::Start(WorkerInbox* inbox, const JobBoard* board,
-                                                  const Clock* clock) {
-  std::shared_ptr<WorkerStream> stream(new WorkerStream(inbox, board, clock));
+std::shared_ptr<WorkerStream> WorkerStream::Start(const Parts& parts) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(parts));
   stream->self_ = stream;
   stream->Drive();
   return stream;
 }
 
 void WorkerStream::OnDone() {
-  inbox_->OnGone(shared_from_this());
+  parts_.inbox->OnGone(shared_from_this());
   self_.reset();
 }
 
@@ -51,7 +51,7 @@ void WorkerStream::OnReadDone(bool ok) {
     if (!first) ++unhandled_;
   }
   if (first) return;  // Welcome() reads on.
-  inbox_->OnMessage(shared_from_this(), std::move(message));
+  parts_.inbox->OnMessage(shared_from_this(), std::move(message));
   Drive();
 }
 
@@ -73,7 +73,7 @@ absl::Status WorkerStream::TakeHello() {
         StrCat("worker ", hello.name, " (", hello.version, ") speaks protocol ", hello.protocol,
                ", this master ", wire::kProtocol, ": run the same release on both"));
   }
-  inbox_->OnHello(shared_from_this(), std::move(hello));
+  parts_.inbox->OnHello(shared_from_this(), std::move(hello));
   return absl::OkStatus();
 }
 
@@ -119,7 +119,7 @@ void WorkerStream::TakePulse(std::vector<Event>* events) {
   if (incoming_.pulse() != 0 && incoming_.pulse() != last_pulse_) {
     last_pulse_ = incoming_.pulse();
     const MonoTime sent = MonoTime::FromNanos(static_cast<int64_t>(last_pulse_));
-    const MonoTime now = clock_->Now();
+    const MonoTime now = parts_.clock->Now();
     if (sent < now) pulsed.round_trip = now - sent;
   }
   events->push_back(pulsed);
@@ -139,13 +139,14 @@ absl::Status WorkerStream::TakeReport(worker::v1::Report* report, std::vector<Ev
 
 absl::Status WorkerStream::CheckReport(const Report& report) {
   const auto find = [this](JobId job) -> const BoundJob* {
-    if (last_job_ == nullptr || last_job_->job != job) last_job_ = board_->FindAccepted(job);
+    if (last_job_ == nullptr || last_job_->job != job) last_job_ = parts_.board->FindAccepted(job);
     return last_job_ == nullptr ? nullptr : last_job_->bound.get();
   };
   // A job that is no longer here is stale, not malformed: the core drops it.
   for (size_t i = 0; i < report.commits.size(); ++i) {
     if (const BoundJob* job = find(report.commits[i].job)) {
       absl::Status status = CheckCommit(*job, report.commits[i]);
+      status.Update(CheckRegions(*job, report.commits[i].outputs.get()));
       if (!status.ok()) {
         return WithField(std::move(status), wire::Indexed("commits", static_cast<int64_t>(i)));
       }
@@ -154,9 +155,26 @@ absl::Status WorkerStream::CheckReport(const Report& report) {
   for (size_t i = 0; i < report.merges.size(); ++i) {
     if (const BoundJob* job = find(report.merges[i].job)) {
       absl::Status status = CheckMerge(*job, report.merges[i]);
+      status.Update(CheckRegions(*job, report.merges[i].outputs.get()));
       if (!status.ok()) {
         return WithField(std::move(status), wire::Indexed("merges", static_cast<int64_t>(i)));
       }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A record may only name bytes that are here, and only those of the job's owner: the store stops
+// when it cannot sync what it is told to.
+absl::Status WorkerStream::CheckRegions(const BoundJob& job, const CommitOutputs* outputs) const {
+  if (outputs == nullptr) return absl::OkStatus();
+  for (const OutputPiece& piece : *outputs) {
+    const auto* region = std::get_if<Region>(&piece.where);
+    if (region == nullptr) continue;
+    const absl::Status status = parts_.segments->CheckHolds(*region, job.spec.owner);
+    if (!status.ok()) {
+      return wire::Malformed("where",
+                             StrCat("names bytes that are not its: ", ToStd(status.message())));
     }
   }
   return absl::OkStatus();

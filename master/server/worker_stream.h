@@ -24,6 +24,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
+#include "common/data/segment_store.h"
+#include "common/model/bound_job.h"
 #include "common/model/ids.h"
 #include "common/wire/session.h"
 #include "grpcpp/support/server_callback.h"
@@ -64,8 +66,14 @@ class WorkerStream final
   // More than this waiting means that the worker does not read: it is cut off.
   static constexpr size_t kWaitingBytesMax = 64 << 20;
 
-  static std::shared_ptr<WorkerStream> Start(WorkerInbox* inbox, const JobBoard* board,
-                                             const Clock* clock);
+  // All of them outlive the stream.
+  struct Parts {
+    WorkerInbox* inbox = nullptr;
+    const JobBoard* board = nullptr;
+    const SegmentStore* segments = nullptr;  // Where what is reported as pushed lies.
+    const Clock* clock = nullptr;
+  };
+  static std::shared_ptr<WorkerStream> Start(const Parts& parts);
 
   // The worker is accepted as `worker`: reading goes on.
   void Welcome(WorkerId worker);
@@ -85,13 +93,13 @@ class WorkerStream final
     size_t bytes = 0;
   };
 
-  WorkerStream(WorkerInbox* inbox, const JobBoard* board, const Clock* clock)
-      : inbox_(inbox), board_(board), clock_(clock) {}
+  explicit WorkerStream(const Parts& parts) : parts_(parts) {}
 
   absl::Status TakeHello();
   absl::Status TakeMessage(FromWorker* message);
   absl::Status TakeReport(worker::v1::Report* report, std::vector<Event>* events);
   absl::Status CheckReport(const Report& report);
+  absl::Status CheckRegions(const BoundJob& job, const CommitOutputs* outputs) const;
   void TakePulse(std::vector<Event>* events);
 
   // What gRPC is asked next, and asking it: one thread at a time, without the lock, so that nothing
@@ -100,9 +108,7 @@ class WorkerStream final
   Action NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Drive();
 
-  WorkerInbox* const inbox_;
-  const JobBoard* const board_;
-  const Clock* const clock_;
+  const Parts parts_;
   std::shared_ptr<WorkerStream> self_;  // Until OnDone.
 
   // Of the outstanding read, and of the thread that handles it.

@@ -103,6 +103,24 @@ class KernelPathTest(unittest.TestCase):
         self.assertEqual(cluster.workers["w"].pid, worker)
         self.assertEqual(cluster.attached(), ["w"])
 
+    def test_a_kernel_that_never_returns_ends_at_its_time_limit_and_its_neighbours_finish(self):
+        cluster = self.cluster("--kernel-path", TROUBLE)
+        worker = cluster.workers["w"].pid
+        code, _, err = cluster.run("run", "sleeper", trouble_at(cluster, "x", 64, 40), "--grain", "8", "--time-limit", "500ms",
+                                   "--allow-failed", "--out", f"y=@{cluster.path('y.npy')}")
+        self.assertEqual(code, 0, err)
+        self.assertIn("task 40", err)
+        self.assertIn("TIME_LIMIT", err)
+        self.assertIn("500", err)
+        values = read_npy(cluster.path("y.npy"))[1]
+        self.assertEqual([v for i, v in enumerate(values) if i != 40], [2 * (100 + i) for i in range(64) if i != 40])
+        self.assertIsNone(cluster.workers["w"].poll())
+        self.assertEqual(cluster.workers["w"].pid, worker)
+        code, _, err = cluster.run("run", "sleeper", trouble_at(cluster, "again", 64, 0), "--time-limit", "500ms",
+                                   "--out", f"y=@{cluster.path('z.npy')}")
+        self.assertEqual(code, 1, err)
+        self.assertIn("(TIME_LIMIT)", err)
+
     def test_up_loads_libraries_into_its_workers(self):
         with Processes(BIN) as cluster:
             ready = cluster.path("up.ready")

@@ -119,6 +119,22 @@ TEST_F(SegmentStoreTest, OwnersAreKnownAfterARestart) {
   EXPECT_EQ(*store_->Read(*region), "x");
 }
 
+TEST_F(SegmentStoreTest, ARegionIsHeldOnlyWhereItsOwnerWroteIt) {
+  auto appender = Appender("ada");
+  const Region region = *appender->Append("hello");
+  EXPECT_TRUE(store_->CheckHolds(region, "ada").ok());
+  EXPECT_EQ(ReasonOf(store_->CheckHolds(region, "bob")), reason::kNotOwner);
+  Region longer = region;
+  longer.length = 1000;
+  EXPECT_EQ(ReasonOf(store_->CheckHolds(longer, "ada")), reason::kTruncated);
+  Region overflowing = region;
+  overflowing.offset = UINT64_MAX - 2;
+  EXPECT_EQ(ReasonOf(store_->CheckHolds(overflowing, "ada")), reason::kTruncated);
+  Region elsewhere = region;
+  elsewhere.segment = SegmentId(99);
+  EXPECT_EQ(ReasonOf(store_->CheckHolds(elsewhere, "ada")), reason::kSegmentNotFound);
+}
+
 TEST_F(SegmentStoreTest, AppendsBeginAligned) {
   auto appender = Appender();
   ASSERT_TRUE(appender->Append("x").ok());

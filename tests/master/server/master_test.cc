@@ -350,6 +350,26 @@ TEST_F(MasterTest, WorkersAgainstTheProtocolAreCutOff) {
   EXPECT_EQ(Get(job)->tasks_done(), 0u);
 }
 
+// The committer stops when it cannot sync a segment, so no such record may reach it.
+TEST_F(MasterTest, AWorkerThatNamesBytesThatAreNotThereIsCutOffAndTheMasterGoesOn) {
+  const uint64_t job = Submit(Noop(100'000, "r", 100'000))->id();
+  FakeWorker liar(master_->address(), "w");
+  ASSERT_TRUE(liar.Attach().ok());
+  const Region nowhere{SegmentId(77), 64, 800'000, 1};
+  liar.Commit(liar.NextGrant(),
+              std::make_shared<const CommitOutputs>(CommitOutputs{{0, nowhere}}));
+  while (liar.ReadUntil([] { return false; })) {
+  }
+  const absl::Status status = liar.End();
+  EXPECT_EQ(FieldOf(status), "reports[0].commits[0].where");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("segment 77"));
+  FakeWorker honest(master_->address(), "other");
+  ASSERT_TRUE(honest.Attach().ok());
+  const uint64_t next = Submit(Noop(10, "r2"))->id();
+  EXPECT_EQ(Get(job)->tasks_done(), 0u);
+  EXPECT_EQ(Get(next)->tasks_done(), 0u);
+}
+
 TEST_F(MasterTest, ListsComeInPagesNewestFirstAndByFilter) {
   for (int i = 0; i < 7; ++i) {
     v1::SubmitJobRequest request = Noop(1, StrCat("r", i));
