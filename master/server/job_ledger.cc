@@ -31,7 +31,10 @@ void JobLedger::Accepted(JobId job, MonoTime now, absl::Duration age) {
 JobLedger::AtWorker& JobLedger::At(Entry& entry, WorkerId worker, v1::DeviceKind device,
                                    MonoTime now) {
   for (AtWorker& at : entry.workers) {
-    if (at.worker == worker && at.device == device) return at;
+    if (at.worker != worker) continue;
+    // A worker that comes back is granted leases before its devices are known.
+    if (at.device == v1::DEVICE_KIND_UNSPECIFIED) at.device = device;
+    if (at.device == device) return at;
   }
   AtWorker& at = entry.workers.emplace_back();
   at.worker = worker;

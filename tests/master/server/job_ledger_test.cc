@@ -13,8 +13,9 @@ class TwoGroups final : public WorkerLooks {
   WorkerLook LookAt(WorkerId worker, v1::DeviceKind device) const override {
     return {.name = "w" + std::to_string(worker.value()),
             .groups = 2,
-            .device = device == v1::DEVICE_KIND_UNSPECIFIED ? v1::DEVICE_CPU : device};
+            .device = device == v1::DEVICE_KIND_UNSPECIFIED && known ? v1::DEVICE_CPU : device};
   }
+  bool known = true;
 };
 
 constexpr uint64_t kMilli = 1'000'000;
@@ -38,7 +39,7 @@ class JobLedgerTest : public ::testing::Test {
     return usage;
   }
 
-  const TwoGroups looks_{};
+  TwoGroups looks_;
   JobLedger ledger_{&looks_};
   const JobId job_{7};
   const WorkerId a_{1}, b_{2};
@@ -85,6 +86,20 @@ TEST_F(JobLedgerTest, AWorkersTimeForOthersIsToldApart) {
   EXPECT_EQ(worker.other_ns(), 20 * kMilli);
   EXPECT_EQ(worker.first_ns(), 10 * kMilli);
   EXPECT_EQ(worker.last_ns(), 70 * kMilli);
+}
+
+TEST_F(JobLedgerTest, AWorkerWhoseDevicesBecomeKnownAfterItsFirstLeaseHasOneLine) {
+  ledger_.Accepted(job_, At(0));
+  looks_.known = false;
+  ledger_.Granted(job_, a_, 4, At(10));
+  looks_.known = true;
+  ledger_.Used(a_, Body(30, 3), At(50));
+  ledger_.Granted(job_, a_, 2, At(60));
+  const v1::JobAccount account = *ledger_.Find(job_, At(80));
+  ASSERT_EQ(account.workers_size(), 1);
+  EXPECT_EQ(account.workers(0).device(), v1::DEVICE_CPU);
+  EXPECT_EQ(account.workers(0).leases(), 6u);
+  EXPECT_EQ(account.workers(0).usage().tasks(), 3u);
 }
 
 TEST_F(JobLedgerTest, ReportsCountLeavesReturnsAndCrashes) {
