@@ -1,5 +1,8 @@
 #include "common/data/room_keeper.h"
 
+#include <memory>
+#include <string>
+
 #include "common/base/error.h"
 #include "common/base/reason.h"
 #include "common/data/segment_store.h"
@@ -13,13 +16,18 @@ class RoomKeeperTest : public ::testing::Test {
  protected:
   RoomKeeperTest() : keeper_(&fs_, 1000, [this] { return free_; }) {}
 
+  std::unique_ptr<File> NewFile() {
+    EXPECT_TRUE(keeper_.CreateDirectory("/data").ok());
+    return *keeper_.Open("/data/a", FileSystem::Mode::kCreate);
+  }
+
   FaultFileSystem fs_;
   uint64_t free_ = 1500;
   RoomKeeper keeper_;
 };
 
 TEST_F(RoomKeeperTest, WhatWouldGrowIntoTheKeptPartIsRefusedAsOnAFullDisk) {
-  auto file = *keeper_.Open("/a", FileSystem::Mode::kCreate);
+  const std::unique_ptr<File> file = NewFile();
   EXPECT_TRUE(file->Reserve(500).ok());
   const absl::Status refused = file->Reserve(1001);
   EXPECT_EQ(ReasonOf(refused), reason::kDiskFull) << refused;
@@ -28,7 +36,7 @@ TEST_F(RoomKeeperTest, WhatWouldGrowIntoTheKeptPartIsRefusedAsOnAFullDisk) {
 }
 
 TEST_F(RoomKeeperTest, WhatWasReservedAndWhatIsThereCanBeWritten) {
-  auto file = *keeper_.Open("/a", FileSystem::Mode::kCreate);
+  const std::unique_ptr<File> file = NewFile();
   ASSERT_TRUE(file->Reserve(500).ok());
   free_ = 900;
   EXPECT_TRUE(keeper_.Low());
