@@ -119,7 +119,7 @@ class KernelPathTest(unittest.TestCase):
         code, _, err = cluster.run("run", "sleeper", trouble_at(cluster, "again", 64, 0), "--time-limit", "500ms",
                                    "--out", f"y=@{cluster.path('z.npy')}")
         self.assertEqual(code, 1, err)
-        self.assertIn("(TIME_LIMIT)", err)
+        self.assertIn("task 0: TIME_LIMIT: it ran longer than the job's time limit of 500ms", err)
 
     def test_up_loads_libraries_into_its_workers(self):
         with Processes(BIN) as cluster:

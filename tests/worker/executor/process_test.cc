@@ -141,7 +141,8 @@ class ProcessTest : public ::testing::Test {
     run->set_suspect(suspect);
     CHECK_OK(channel_->Send(message));
   }
-  // A job whose process dies at one task.
+  // A job whose process dies at one task, or at none.
+  static constexpr int64_t kNever = -2;
   void SetUpDeath(uint64_t job, int64_t tasks, uint64_t grain, int64_t at) {
     JobSpec spec;
     spec.kernel = "die_at";
@@ -202,7 +203,7 @@ TEST_F(ProcessTest, ASuspectsCrashNamesTheTask) {
 
 TEST_F(ProcessTest, AfterAPieceNothingIsSuspectAndItsOutputsOutliveTheProcess) {
   Start();
-  SetUpDeath(7, 100'000, 1000, -1);
+  SetUpDeath(7, 100'000, 1000, kNever);
   Send(1, 7, 0, 100, false);
   Until([&] { return last_.done_size() > 0; });
   const tandem::v1::Region region = last_.done(0).outputs(0).region();
@@ -218,7 +219,7 @@ TEST_F(ProcessTest, ShutdownEndsItAndThreadsStayOnTheCoresItWasGiven) {
   launch_.cores.resize(1);
   Start();
   EXPECT_EQ(last_.ready().device().cores(), 1u);
-  SetUpDeath(7, 100'000, 1000, -1);
+  SetUpDeath(7, 100'000, 1000, kNever);
   Send(1, 7, 0, 100, false);
   Until([&] { return last_.done_size() > 0; });
   int threads = 0;
