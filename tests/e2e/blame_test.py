@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Kernels that crash or never return, executors and workers killed in the midst: every task ends, with its reason,
 and no other is blamed. Workers load a library of kernels made for that (tests/support/fake_kernels.h)."""
-import json
 import os
 import random
 import signal
@@ -76,16 +75,14 @@ class BlameTest(Cluster):
         job = cluster.submit("die_at", "n=5000", "at=1234", "--grain", "64")
         state = self.ended(cluster, job)
         self.assertEqual((state["state"], state["tasks_done"], state["tasks_failed"]), ("FAILED", 5000, 1), state)
-        failures = cluster.run("job", "results", str(job), "--tasks", "1233-1235")[1:]
-        self.assertIn("CRASH_LIMIT", "".join(failures))
+        self.assertRegex(cluster.tandem("job", "failures", str(job))[0], "1234 .*CRASH_LIMIT")
 
     def test_a_task_that_never_returns_ends_at_its_time_limit(self):
         cluster = self.cluster(FAKE)
         job = cluster.submit("hang_at", "n=2000", "at=77", "--grain", "16", "--time-limit", "300ms")
         state = self.ended(cluster, job)
         self.assertEqual((state["state"], state["tasks_done"], state["tasks_failed"]), ("FAILED", 2000, 1), state)
-        failures = cluster.run("job", "results", str(job), "--tasks", "76-78")[1:]
-        self.assertIn("TIME_LIMIT", "".join(failures))
+        self.assertRegex(cluster.tandem("job", "failures", str(job))[0], "77 .*TIME_LIMIT")
         # A limit that is kept changes nothing.
         cluster.tandem("run", "noop", "n=10000", "--time-limit", "10s")
 
@@ -99,8 +96,7 @@ class BlameTest(Cluster):
             cluster.start_worker("w0", *FAKE)
         state = self.ended(cluster, job)
         self.assertEqual((state["state"], state["tasks_failed"]), ("FAILED", 1), state)
-        failures = cluster.run("job", "results", str(job), "--tasks", "0-1")[1:]
-        self.assertIn("CRASH_LIMIT", "".join(failures))
+        self.assertRegex(cluster.tandem("job", "failures", str(job))[0], "0 .*CRASH_LIMIT")
 
     def running(self, cluster):
         """True when some executor has used a good part of a second: the task that hangs runs."""
@@ -124,16 +120,11 @@ class BuildsTest(Cluster):
     def test_a_job_keeps_to_the_build_that_it_was_accepted_for(self):
         cluster = self.cluster(FAKE)
         job = cluster.submit("die_at", "n=1000000", "at=-2", "--grain", "1")
-        first = json.loads(cluster.tandem("kernel", "show", "die_at", "-o", "json")[0])
         cluster.kill_worker("w0")
         cluster.start_worker("other", *OTHER)
         wait_for("the other worker", lambda: "other" in cluster.attached())
-        second = json.loads(cluster.tandem("kernel", "show", "die_at", "-o", "json")[0])
-        self.assertNotEqual(first, second)
         if cluster.job(job)["state"] not in ENDS:
             self.waits(cluster, job, "NO_KERNEL")
-        # New jobs are of a build that is there.
-        cluster.tandem("run", "die_at", "n=10", "at=-2", "--out", "y=-")
         cluster.start_worker("w0", *FAKE)
         self.assertEqual(self.ended(cluster, job)["state"], "SUCCEEDED")
 

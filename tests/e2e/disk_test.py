@@ -100,7 +100,7 @@ class DiskTest(unittest.TestCase):
         with open(path, "wb") as file:
             file.write(os.urandom(4 << 20))
         self.fail("ENOSPC")
-        job = cluster.submit("histogram", f"value=@{path}:u8")
+        job = cluster.submit("histogram", f"value=@{path}")
         wait_for("the job to say why it waits", lambda: "DISK_FULL" in cluster.job(job)["reason"])
         self.assertEqual(cluster.job(job)["wait_reason"], "UNSATISFIABLE")
         self.fail("")

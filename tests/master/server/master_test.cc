@@ -356,8 +356,7 @@ TEST_F(MasterTest, AWorkerThatNamesBytesThatAreNotThereIsCutOffAndTheMasterGoesO
   FakeWorker liar(master_->address(), "w");
   ASSERT_TRUE(liar.Attach().ok());
   const Region nowhere{SegmentId(77), 64, 800'000, 1};
-  liar.Commit(liar.NextGrant(),
-              std::make_shared<const CommitOutputs>(CommitOutputs{{0, nowhere}}));
+  liar.Commit(liar.NextGrant(), std::make_shared<const CommitOutputs>(CommitOutputs{{0, nowhere}}));
   while (liar.ReadUntil([] { return false; })) {
   }
   const absl::Status status = liar.End();
