@@ -74,8 +74,6 @@ class Shell:
 
     def run(self, command):
         command = command.replace("7460", str(self.port)).replace("tandem up", f"tandem up --port {self.port}")
-        if command.rstrip().endswith("&"):
-            command += f"\nfor i in $(seq 600); do tandem master status >status.txt 2>&1 && break; sleep 0.1; done"
         self.process.stdin.write(f"{command}\necho \"<<ended $?>>\"\n")
         self.process.stdin.flush()
         watchdog = threading.Timer(PATIENCE, self.kill)
@@ -112,9 +110,9 @@ class DocsTest(unittest.TestCase):
             return
         folder = tempfile.mkdtemp(prefix="tandem_docs_")
         os.symlink(os.path.join(ROOT, "examples"), os.path.join(folder, "examples"))
-        data = os.path.join(ROOT, "build", "data")
-        if os.path.isdir(data):
-            os.symlink(data, os.path.join(folder, "data"))
+        data = os.path.join(ROOT, "build", "data")  # What one page fetches is there for the next.
+        os.makedirs(data, exist_ok=True)
+        os.symlink(data, os.path.join(folder, "data"))
         shell = Shell(folder)
         try:
             for number, command, expected in steps:
