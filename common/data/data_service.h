@@ -1,4 +1,4 @@
-// DataService: blobs, segments and outputs over gRPC (tandem.v1.Data), in master and worker.
+// DataService: the master's gRPC service (tandem.v1.Data) of blobs, segments and outputs.
 //
 //   DataService data({.blobs = &blobs, .segments = &segments, .pool = &pool, …});
 //   rpc::Server::Start(options, {&data, …});
