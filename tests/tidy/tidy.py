@@ -11,6 +11,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import borders  # noqa: E402
+import commands  # noqa: E402
 import cores  # noqa: E402
 import headers  # noqa: E402
 import protocol  # noqa: E402
@@ -29,6 +30,7 @@ def check(files):
     yield from cores.check_tree(files)
     yield from text.check_licence(files)
     yield from protocol.check_tree(files)
+    yield from commands.check_tree(files)
 
 
 def main():

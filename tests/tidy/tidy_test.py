@@ -10,6 +10,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import borders  # noqa: E402
+import commands  # noqa: E402
 import cores  # noqa: E402
 import headers  # noqa: E402
 import protocol  # noqa: E402
@@ -243,6 +244,32 @@ class Command(unittest.TestCase):
             done = subprocess.run(run, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn("master/core/a.cc:1: [core]", done.stdout)
+
+
+class Commands(unittest.TestCase):
+    def refused(self, content):
+        self.assertTrue(found(commands, "docs/a.md", content), content)
+
+    def allowed(self, content, path="docs/a.md"):
+        self.assertEqual(found(commands, path, content), [], content)
+
+    def test_a_command_that_no_test_runs_is_found_however_it_stands_there(self):
+        self.refused("Do\n\n    ./dev frobnicate     # it\n")
+        self.refused("```\n./dev frobnicate\n```\n")
+        self.refused("```sh\n./dev test\n./dev frobnicate\n```\n")
+        self.refused("```cpp\nint a;\n```\n\n    ./dev frobnicate")
+
+    def test_what_a_test_runs_and_what_is_no_command_is_left_alone(self):
+        self.allowed("Do\n\n    ./dev test     # it\n    # only this\n\n")
+        self.allowed("```console\n$ ./dev frobnicate\n```\n")
+        self.allowed("```text\n./dev frobnicate\n```\n```toml\na = 1\n```\n")
+        self.allowed("```sh\n./dev frobnicate\n```\n", path="docs/kernels.md")
+        self.allowed("    ./dev frobnicate\n", path="notes.md")
+
+    def test_the_test_that_is_named_must_run_it(self):
+        tree = [source.File(commands.THIS, ""), source.File(commands.CI, "nothing\n")]
+        rule = [f.message for f in commands.check_tree(tree)]
+        self.assertTrue([message for message in rule if "./dev demo" in message])
 
 
 class Protocol(unittest.TestCase):
