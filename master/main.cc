@@ -25,6 +25,10 @@ constexpr int kExitUsage = 2;
 constexpr int kExitUnavailable = 5;
 constexpr int kExitVersionSkew = 8;
 constexpr int kExitJournal = 74;  // EX_IOERR: the journal could not be written.
+constexpr char kDamaged[] =
+    "; nothing was changed: copy the folder of --dir away, look at its disk, and start from a "
+    "backup "
+    "(\"When the master's folder is damaged\" in docs/operating.md)";
 constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
 
 struct Flags {
@@ -138,7 +142,8 @@ bool WritePortFile(const std::string& path, int port) {
 
 int Fail(const absl::Status& status, int code) {
   const std::string reason = ReasonOf(status);
-  std::fprintf(stderr, "tandem-master: %s (%s)\n", std::string(status.message()).c_str(),
+  const char* const remedy = reason == reason::kStoreCorrupt ? kDamaged : "";
+  std::fprintf(stderr, "tandem-master: %s%s (%s)\n", std::string(status.message()).c_str(), remedy,
                reason.empty() ? std::string(reason::kInternal).c_str() : reason.c_str());
   return reason == reason::kVersionSkew ? kExitVersionSkew : code;
 }

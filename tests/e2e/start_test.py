@@ -91,6 +91,28 @@ class StartTest(unittest.TestCase):
         self.assertRegex(says, r"\(PATH_UNWRITABLE\)")
         self.assertEqual(os.listdir(folder), [])
 
+    def test_a_damaged_store_is_left_as_it_is_and_the_refusal_says_what_to_do(self):
+        self.cluster.start_master()
+        self.cluster.submit("noop", "n=10")
+        self.cluster.master.terminate()
+        self.cluster.master.wait()
+        [database] = [f for f in os.listdir(self.cluster.path("master")) if f.endswith(".db")]
+        with sqlite3.connect(self.cluster.path("master", database)) as db:
+            # Half of a record's bytes of the first commit, which then does not fit its checksum.
+            [[rows]] = db.execute("SELECT count(*) FROM log").fetchall()
+            self.assertGreater(rows, 0)
+            db.execute("UPDATE log SET payload = substr(payload, 1, length(payload) / 2)"
+                       " WHERE rowid = (SELECT min(rowid) FROM log)")
+        db.close()
+        lock = self.cluster.path("master", "LOCK")  # names who holds it, so each try writes it
+        before = {path: bytes_ for path, bytes_ in self.files().items() if path != lock}
+        code, says = self.start("--dir", self.cluster.path("master"), "--listen", "127.0.0.1:0")
+        self.assertEqual(code, 5, says)
+        self.assertRegex(says, r"backup .*docs/operating\.md.* \(STORE_CORRUPT\)\n")
+        for path, bytes_ in before.items():
+            with open(path, "rb") as file:
+                self.assertTrue(file.read() == bytes_, path)
+
     def test_a_store_of_a_newer_version_is_refused_unchanged(self):
         self.cluster.start_master()
         self.cluster.master.terminate()
