@@ -204,11 +204,34 @@ class Rules {
           job_.max_lease_leaves > 0
               ? StrCat("let leases grow: --max-lease ", job_.max_lease_leaves, " keeps them small")
               : "give a larger --grain, so that a leaf is at least a millisecond of work");
+    } else if (const std::string lost = Unreported(piece); !lost.empty()) {
+      Add("UNREPORTED", share,
+          StrCat("nothing has been reported for ", Percent(share), " of core groups' time: ", lost),
+          job_.account.crashes() > 0
+              ? "`tandem job failures` names tasks that were given up; the workers' logs say what "
+                "ended executors"
+              : "");
     } else {
       Add("IDLE", share,
           StrCat(idle, ", and neither operands, outputs nor the size of pieces say why"),
           "`tandem worker explain` says what each worker would be given next");
     }
+  }
+  // Work shows in the account when it is reported: what of it never was, or is not yet; "" if none.
+  std::string Unreported(double piece) const {
+    if (job_.account.crashes() > 0) {
+      return StrCat("what ran in executors that ended (",
+                    Count(job_.account.crashes(), "run", "runs"),
+                    " of leaves lost that way) is not counted, nor is starting new ones");
+    }
+    if (job_.state == v1::CANCELLED) {
+      return "what ran when the job was cancelled was ended, and is not counted";
+    }
+    const bool long_pieces = piece * static_cast<double>(totals_.groups) >= totals_.idle_ns();
+    if (job_.state == v1::RUNNING && (totals_.usage.pieces() == 0 || long_pieces)) {
+      return "pieces that run now are counted when they end";
+    }
+    return "";
   }
   uint64_t SmallerGrain() const {
     return std::max<uint64_t>(1, job_.task_count / std::max<uint64_t>(1, 8 * totals_.groups));

@@ -155,6 +155,26 @@ TEST(ExplainJob, IdlenessWithoutACauseIsSaidAsSuch) {
   EXPECT_THAT(Tokens(job), Not(Contains("IDLE")));
 }
 
+TEST(ExplainJob, WorkThatWasNeverReportedIsNotCalledIdleness) {
+  JobFacts job = Idle();
+  job.account.set_crashes(3);
+  const v1::Finding crashed = Find(job, "UNREPORTED");
+  EXPECT_NEAR(crashed.share(), 0.5, 1e-6);
+  EXPECT_THAT(crashed.what(), HasSubstr("3 runs of leaves"));
+  EXPECT_THAT(crashed.advice(), HasSubstr("tandem job failures"));
+  EXPECT_THAT(Tokens(job), Not(Contains("IDLE")));
+
+  job = Idle();
+  job.state = v1::CANCELLED;
+  EXPECT_THAT(Find(job, "UNREPORTED").what(), HasSubstr("when the job was cancelled"));
+
+  job = Idle();
+  job.state = v1::RUNNING;  // Its pieces are too short to make up for what was idle.
+  EXPECT_THAT(Tokens(job), Contains("IDLE"));
+  for (int w : {0, 1}) UsageOf(&job, w)->set_pieces(2);  // 5 s each, on four core groups.
+  EXPECT_THAT(Find(job, "UNREPORTED").what(), HasSubstr("counted when they end"));
+}
+
 TEST(ExplainJob, TooFewLeavesForTheCoreGroups) {
   JobFacts job = Idle();
   job.leaf_count = 7;  // below twice the four core groups
