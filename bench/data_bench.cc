@@ -256,7 +256,7 @@ void MeasurePushes(const Child& child, const std::string& dir, const std::string
     bare.push_back(BareWrite(dir, bytes));
     durable.push_back(Push(child, bytes, 1 << 20, /*sync=*/true, &note));
   }
-  report->Add({.measure = "durable results, of a bare write and sync",
+  report->Add({.measure = "durable pushes, of a bare write and sync",
                .value = bench::Median(durable) / bench::Median(bare),
                .unit = "x",
                .bound = bench::Bound::kAtLeast,
