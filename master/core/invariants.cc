@@ -17,7 +17,7 @@ struct HeldSum {
 void CheckWorker(const State& state, const Worker& worker, std::map<JobId, HeldSum>& sums,
                  uint32_t merges) {
   CHECK_EQ(state.worker_names.at(worker.name), worker.id);
-  int64_t leases = 0, parked = 0;
+  int64_t leases = 0, parked = 0, parked_ns = 0;
   uint64_t suspects = 0;
   for (const auto& [id, at] : worker.jobs) {
     const HeldSum& sum = sums[id];
@@ -25,6 +25,7 @@ void CheckWorker(const State& state, const Worker& worker, std::map<JobId, HeldS
     CHECK_EQ(sum.leaves, at.leaves);
     leases += at.leases;
     parked += at.counted_parked_leases;
+    parked_ns += at.counted_parked_ns;
     CHECK(at.parked <= at.leaves);
     suspects += sum.suspects;
     sums.erase(id);
@@ -33,6 +34,7 @@ void CheckWorker(const State& state, const Worker& worker, std::map<JobId, HeldS
   CHECK(sums.empty());
   CHECK_EQ(worker.load.leases(), leases);
   CHECK_EQ(worker.parked_leases, parked);
+  CHECK_EQ(worker.parked_ns, parked_ns);
   CHECK_EQ(worker.suspects, suspects);
   CHECK_EQ(worker.merges, merges);
   const bool holds_nothing =

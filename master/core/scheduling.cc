@@ -239,7 +239,7 @@ GrantView ViewOf(const State& state, const Job& job, const Worker& worker) {
   view.share = std::min(1.0, (view.measured ? at->second.tasks_per_second : average) / all);
   view.parallel = worker.parallel;
   view.latency_seconds = worker.latency_seconds + absl::ToDoubleSeconds(state.options.commit_time);
-  view.queued_seconds = std::max(0.0, queue.seconds - worker.parked_seconds);
+  view.queued_seconds = std::max(0.0, queue.seconds - 1e-9 * static_cast<double>(worker.parked_ns));
   view.queued_leases = Positive(queue.leases - worker.parked_leases);
   view.held_leases = Positive(worker.busy_leases());
   view.max_leases = worker.max_leases;

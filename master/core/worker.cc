@@ -52,13 +52,14 @@ int64_t ParkedLeases(const JobAtWorker& at) {
 
 void Park(Worker& worker, JobAtWorker& at, uint64_t leaves) {
   worker.parked_leases -= at.counted_parked_leases;
-  worker.parked_seconds -= at.counted_parked_seconds;
+  worker.parked_ns -= at.counted_parked_ns;
   at.parked = std::min(leaves, at.leaves);
   at.counted_parked_leases = ParkedLeases(at);
-  at.counted_parked_seconds = at.leaf_seconds * static_cast<double>(at.parked);
+  constexpr double kNanosMax = 0x1p53;
+  at.counted_parked_ns = static_cast<int64_t>(
+      std::min(at.leaf_seconds * static_cast<double>(at.parked) * 1e9, kNanosMax));
   worker.parked_leases += at.counted_parked_leases;
-  worker.parked_seconds += at.counted_parked_seconds;
-  if (worker.parked_leases == 0) worker.parked_seconds = 0;  // What rounding left.
+  worker.parked_ns += at.counted_parked_ns;
 }
 
 }  // namespace tandem::master

@@ -77,7 +77,7 @@ struct JobAtWorker {
   double leaf_seconds = 0;            // As charged to the worker's load.
   uint64_t parked = 0;                // Of `leaves`: finished, but waiting in an accumulator.
   int64_t counted_parked_leases = 0;  // As they are in the worker's sums.
-  double counted_parked_seconds = 0;
+  int64_t counted_parked_ns = 0;
   uint64_t granted_leaves = 0;  // In this session, adopted ones included.
   double told_share = -1;       // The last Outlook; negative: none.
   bool described = false;
@@ -118,9 +118,9 @@ struct Worker {
   absl::btree_map<JobId, JobAtWorker> jobs;
   QueueLoad load;             // Everything held …
   int64_t parked_leases = 0;  // … of which so much waits in accumulators.
-  double parked_seconds = 0;
-  uint32_t merges = 0;    // Outstanding.
-  uint32_t suspects = 0;  // Suspect leaves outstanding.
+  int64_t parked_ns = 0;      // Whole, so that sums leave no remainder.
+  uint32_t merges = 0;        // Outstanding.
+  uint32_t suspects = 0;      // Suspect leaves outstanding.
 
   int64_t busy_leases() const { return load.leases() - parked_leases; }
   bool attached() const { return std::holds_alternative<Attached>(phase); }

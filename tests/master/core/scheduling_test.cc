@@ -178,6 +178,26 @@ TEST_F(SchedulingTest, WhatWaitsInAnAccumulatorDoesNotFillTheQueue) {
   EXPECT_GT(LeavesOf(h_.Take<Grant>(w), job), 0u);
 }
 
+// Less than a lease of it waits, then all of it: the queue is as empty as the worker says.
+TEST_F(SchedulingTest, PartsOfALeaseThatWaitInAnAccumulatorLeaveNothingBehind) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "count", 1000);
+  const JobId job = h_.Submit({.kernel = TestKernel::kExactSum, .tasks = 1'000'000});
+  const uint64_t first = LeavesOf(h_.Take<Grant>(w), job);
+  ASSERT_GT(first, 4u);
+  for (const uint64_t left : {first - 1, first / 2, uint64_t{1}}) {
+    Report report;
+    report.backlogs.push_back({job, left, first});
+    h_.Report(w, report);
+  }
+  uint64_t granted = first + LeavesOf(h_.Take<Grant>(w), job);
+  Report report;
+  report.backlogs.push_back({job, 0, granted});
+  h_.Report(w, report);
+  EXPECT_GT(LeavesOf(h_.Take<Grant>(w), job), 0u);
+  EXPECT_THAT(h_.core().Explain(job, w), Not(HasSubstr("queue 0 leases or 0.")));
+}
+
 TEST_F(SchedulingTest, AChoiceIsExplained) {
   const WorkerId w = h_.Attach("w");
   h_.Rate(w, "map", 100);
