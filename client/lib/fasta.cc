@@ -57,15 +57,12 @@ absl::Status FastaParser::Bad(std::string_view what) const {
   return InvalidError(reason::kBadFile, StrCat("not a usable FASTA file: line ", line_, " ", what));
 }
 
-absl::Status FastaParser::TakeHead(std::string_view* chunk) {
+absl::Status FastaParser::TakeHead(std::string* letters) {
   began_ = true;
-  if (chunk->substr(0, 2) == "\x1f\x8b") {
+  if (std::string_view(head_).substr(0, 2) == "\x1f\x8b") {
     return InvalidError(reason::kBadFile, "the FASTA file is compressed; gunzip it first");
   }
-  if (chunk->substr(0, kByteOrderMark.size()) == kByteOrderMark) {
-    chunk->remove_prefix(kByteOrderMark.size());
-  }
-  return absl::OkStatus();
+  return head_ == kByteOrderMark ? absl::OkStatus() : TakeText(head_, letters);
 }
 
 absl::Status FastaParser::StartLine(char first, std::string* letters) {
@@ -88,7 +85,17 @@ absl::Status FastaParser::AfterBlanks(char next) const {
 }
 
 absl::Status FastaParser::Take(std::string_view chunk, std::string* letters) {
-  if (!began_ && !chunk.empty()) RETURN_IF_ERROR(TakeHead(&chunk));
+  if (!began_) {
+    const std::string_view head = chunk.substr(0, kByteOrderMark.size() - head_.size());
+    head_ += head;
+    chunk.remove_prefix(head.size());
+    if (head_.size() < kByteOrderMark.size()) return absl::OkStatus();
+    RETURN_IF_ERROR(TakeHead(letters));
+  }
+  return TakeText(chunk, letters);
+}
+
+absl::Status FastaParser::TakeText(std::string_view chunk, std::string* letters) {
   for (size_t at = 0; at < chunk.size();) {
     const char c = chunk[at];
     if (c == '\n') {
@@ -121,7 +128,9 @@ absl::Status FastaParser::Take(std::string_view chunk, std::string* letters) {
   return absl::OkStatus();
 }
 
-absl::Status FastaParser::Finish() const {
+absl::Status FastaParser::Finish() {
+  std::string none;  // So short a file has no letters that are right.
+  if (!began_) RETURN_IF_ERROR(TakeHead(&none));
   if (records_ == 0) return InvalidError(reason::kBadFile, "the FASTA file is empty");
   if (!any_letter_) {
     return InvalidError(reason::kBadFile, "the FASTA file has headers but no letters");

@@ -30,19 +30,22 @@ class FastaParser {
   // Appends the chunk's letters. Errors: INVALID_ARGUMENT BAD_FILE with the line.
   absl::Status Take(std::string_view chunk, std::string* letters);
   // At the end of the file. Errors: BAD_FILE: empty, no letters at all.
-  absl::Status Finish() const;
+  absl::Status Finish();
   uint64_t records() const { return records_; }
 
  private:
   enum class In : uint8_t { kLineStart, kSkippedLine, kSequence, kBlanks };
-  absl::Status TakeHead(std::string_view* chunk);
+  // The first bytes, once they are all there: they say what kind of file it is.
+  absl::Status TakeHead(std::string* letters);
+  absl::Status TakeText(std::string_view chunk, std::string* letters);
   absl::Status StartLine(char first, std::string* letters);
   // What follows a blank or CR that ought to end its line.
   absl::Status AfterBlanks(char next) const;
   absl::Status Bad(std::string_view what) const;
 
   In in_ = In::kLineStart;
-  bool began_ = false;
+  std::string head_;
+  bool began_ = false;  // behind the head
   bool any_letter_ = false;
   bool after_cr_ = false;
   uint64_t line_ = 1;

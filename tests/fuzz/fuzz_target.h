@@ -41,6 +41,7 @@ class Tail {
   T Take() {
     T value = 0;
     const size_t size = rest_.size() < sizeof value ? rest_.size() : sizeof value;
+    if (size == 0) return value;
     std::memcpy(&value, rest_.data() + rest_.size() - size, size);
     rest_.remove_suffix(size);
     return value;

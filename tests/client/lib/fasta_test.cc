@@ -33,7 +33,7 @@ TEST(FastaTest, SkipsAByteOrderMark) {
 }
 
 TEST(FastaTest, ChunksMayBeCutAnywhere) {
-  const std::string text = ">one\r\nAC\r\n;note\n\nGT  \n>two\n>three\nNn";
+  const std::string text = "\xEF\xBB\xBF>one\r\nAC\r\n;note\n\nGT  \n>two\n>three\nNn";
   const std::string whole = ParseFasta(text)->letters;
   EXPECT_EQ(whole, "ACGT\n\nNn");
   for (size_t size = 1; size <= text.size(); ++size) {
@@ -45,6 +45,15 @@ TEST(FastaTest, ChunksMayBeCutAnywhere) {
     ASSERT_TRUE(parser.Finish().ok());
     EXPECT_EQ(letters, whole) << size;
   }
+}
+
+TEST(FastaTest, WhatIsShorterThanAMarkIsJudgedToo) {
+  for (const std::string_view text : {"A", ">\n", "\xEF\xBB", "\x1f\x8b", "\n"}) {
+    const absl::Status status = ParseFasta(text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_NE(ParseFasta("A").status().message().find("before any header"), std::string::npos);
+  EXPECT_NE(ParseFasta("\x1f\x8b").status().message().find("gunzip"), std::string::npos);
 }
 
 TEST(FastaTest, AFileIsReadInChunksAndFromAnyByte) {
