@@ -50,9 +50,8 @@ void WorkerStream::OnReadDone(bool ok) {
     reading_ = false;
     if (!first) ++unhandled_;
   }
-  if (first) return;  // Welcome() reads on.
-  parts_.inbox->OnMessage(shared_from_this(), std::move(message));
-  Drive();
+  if (!first) parts_.inbox->OnMessage(shared_from_this(), std::move(message));
+  Drive();  // Behind Hello it reads on if Welcome() came meanwhile; else Welcome() does.
 }
 
 void WorkerStream::Handled() {

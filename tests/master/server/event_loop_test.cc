@@ -126,6 +126,33 @@ TEST_F(EventLoopTest, AStoreThatFailsEndsTheMasterAndNothingIsPromised) {
   EXPECT_FALSE(board_.Find(JobId(1)).has_value());
 }
 
+TEST_F(EventLoopTest, WhatALongQueueCannotTakeIsRefusedAndTheRestIsHandled) {
+  absl::Notification held, go_on;
+  ASSERT_TRUE(loop_
+                  ->Call([&](const LoopView&) {
+                    held.Notify();
+                    go_on.WaitForNotification();
+                  })
+                  .ok());
+  held.WaitForNotification();  // The queue is empty, and nobody takes from it.
+  const size_t queue_max = LoopOptions{}.queue_max;
+  size_t called = 0;
+  for (size_t i = 0; i < queue_max; ++i) {
+    ASSERT_TRUE(loop_->Call([&called](const LoopView&) { ++called; }).ok()) << i;
+  }
+  const absl::Status refused = loop_->Call([](const LoopView&) { FAIL(); });
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(refused), reason::kOverloaded);
+  Answer answer;
+  EXPECT_EQ(ReasonOf(Submit(&answer)), reason::kOverloaded);
+  go_on.Notify();
+  while (!Submit(&answer).ok()) {
+  }
+  answer.ready.WaitForNotification();
+  EXPECT_TRUE(answer.job.ok());
+  EXPECT_EQ(called, queue_max);
+}
+
 TEST_F(EventLoopTest, StoppingAnswersEverybody) {
   Answer answer;
   ASSERT_TRUE(Submit(&answer).ok());

@@ -92,6 +92,12 @@ class FakeWorker {
 
   void Send(const worker::v1::WorkerMessage& message) { (void)stream_->Write(message); }
 
+  // The next message as it is; an empty one when the stream ended.
+  worker::v1::MasterMessage Read() {
+    worker::v1::MasterMessage message;
+    if (!stream_->Read(&message)) message.Clear();
+    return message;
+  }
   // Reads until `done` is true of what has come so far; false when the stream ended before.
   bool ReadUntil(const std::function<bool()>& done) {
     while (!done()) {
