@@ -294,7 +294,7 @@ TandemKernelV1 MakeDie() {
 int64_t HangPart(const TandemPart& part, void*) {
   const auto* args = static_cast<const DieArgs*>(part.args);
   for (int64_t i = 0; i < part.tasks; ++i) {
-    for (volatile bool hangs = part.first.id + i == args->at; hangs;) {
+    while (part.first.id + i == args->at && !HangsReleased()) {
     }
     args->y[part.first.row + i] = 1;
   }
@@ -307,6 +307,11 @@ TandemKernelV1 MakeHang() {
 }
 
 }  // namespace
+
+std::atomic<bool>& HangsReleased() {
+  static std::atomic<bool> released = false;
+  return released;
+}
 
 const TandemLibraryV1* FakeKernels() {
   static const TandemKernelV1 tables[] = {MakeDouble(), MakeTally(),  MakeFloatSum(),

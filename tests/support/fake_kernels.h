@@ -9,12 +9,13 @@
 //   column_sum    axis n, x[k,n]:f32 -> y[n]:f32: slices along n are strided
 //   scaled        x[n]:f32, table[m]:f32 -> y[n]:f32, top:f32 : max: a map beside a reduction
 //   die_at        axis n, at:i64 -> y[n]:u8: the process dies at task `at`; -1: at every task
-//   hang_at       axis n, at:i64 -> y[n]:u8: task `at` never returns
+//   hang_at       axis n, at:i64 -> y[n]:u8: task `at` returns when HangsReleased(), or never
 //
 // Thread-safety: pure functions. Ownership: tables live until the program ends.
 #ifndef TANDEM_TESTS_SUPPORT_FAKE_KERNELS_H_
 #define TANDEM_TESTS_SUPPORT_FAKE_KERNELS_H_
 
+#include <atomic>
 #include <string_view>
 
 #include "kernels/sdk/include/tandem/abi.h"
@@ -24,6 +25,8 @@ namespace tandem::testing {
 const TandemLibraryV1* FakeKernels();
 // REQUIRES: there is one of that name.
 const TandemKernelV1* FakeKernel(std::string_view name);
+// Lets hang_at go on, in this process.
+std::atomic<bool>& HangsReleased();
 
 }  // namespace tandem::testing
 

@@ -213,6 +213,32 @@ TEST(ExecutorTest, APieceThatWaitsForItsOperandsCanBeTakenBack) {
   EXPECT_THAT(h.done(), IsEmpty());
 }
 
+TEST(ExecutorTest, OperandsOfTheNextPieceAreFetchedWhileOneRuns) {
+  Harness h;
+  JobSpec busy;
+  busy.kernel = "hang_at";
+  busy.axis_extents["n"] = 1;
+  busy.scalars["at"] = Scalar::I64(0);
+  h.SetUp(1, busy);
+  const std::vector<float> x(10, 4);
+  JobSpec next = DoubleSpec({}, 10);
+  next.operands["x"] = Dense(DType::kF32, {10}, h.source()->AddBlob(BytesOf(x)));
+  h.SetUp(2, next);
+  std::vector<uint64_t> pieces;
+  for (const uint64_t job : {1, 2}) {  // Both for one core group.
+    executor::v1::ToExecutor message;
+    pieces.push_back(h.AddPiece(job, {0, 1}, &message));
+    message.mutable_runs(0)->set_group(0);
+    h.Send(std::move(message));
+  }
+  h.Until([&] { return h.source()->bytes_read() == x.size() * sizeof(float); });
+  EXPECT_THAT(h.done(), IsEmpty());  // The first still runs.
+  tandem::testing::HangsReleased() = true;
+  h.Until([&] { return h.done().size() == 2; });
+  tandem::testing::HangsReleased() = false;
+  EXPECT_THAT(ValuesOf<float>(h.OutputBytes(h.done().at(pieces[1]).outputs(0))), Each(8));
+}
+
 TEST(ExecutorTest, ShutdownGivesBackWhatHasNotBegun) {
   Harness h;
   const std::vector<float> x(10, 4);
