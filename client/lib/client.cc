@@ -9,6 +9,7 @@
 #include "client/lib/convert.h"
 #include "client/lib/hash_cache.h"
 #include "client/lib/read_items.h"
+#include "client/lib/texts.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/job_spec_check.h"
@@ -152,10 +153,21 @@ absl::StatusOr<MasterSummary> Client::GetMaster() {
 
 // ---- bytes up ----
 
+namespace {
+
+absl::Status Left(const client::Upload& upload) {
+  return Error(absl::StatusCode::kCancelled, reason::kInterrupted,
+               StrCat("left the upload of ", upload.what,
+                      "; give the same command again, and it goes on where this one ended"));
+}
+
+}  // namespace
+
 absl::StatusOr<uint64_t> Client::Impl::UploadOne(const client::Upload& upload, uint64_t from,
                                                  absl::FunctionRef<void(uint64_t)> sent) {
   grpc::ClientContext context;
   Prepare(&context);
+  if (!BeginStream(&context)) return Left(upload);
   v1::BlobStat stat;
   const auto writer = data->PutBlob(&context, &stat);
   v1::PutBlobRequest request;
@@ -176,10 +188,13 @@ absl::StatusOr<uint64_t> Client::Impl::UploadOne(const client::Upload& upload, u
   if (!read.ok() && !absl::IsCancelled(read)) {  // the file, not the stream
     context.TryCancel();
     (void)writer->Finish();
+    EndStream(&context);
     return read;
   }
   writer->WritesDone();
   const absl::Status status = rpc::FromGrpc(writer->Finish());
+  EndStream(&context);
+  if (!status.ok() && stopped()) return Left(upload);
   if (!status.ok()) return WithContext(status, upload.what);
   return bytes;
 }
@@ -222,11 +237,12 @@ absl::StatusOr<uint64_t> Client::Impl::UploadWhole(const client::Upload& upload,
     ASSIGN_OR_RETURN(const std::vector<Missing> missing, FindMissing({upload}));
     if (missing.empty()) return bytes;
     if (missing[0].from > from) give_up = absl::Now() + options_.patience;
-    if (absl::Now() + backoff >= give_up) {
+    const absl::Duration left = give_up - absl::Now();
+    if (left <= absl::ZeroDuration()) {
       return absl::IsUnavailable(failed) ? Unavailable(failed) : failed;
     }
     from = missing[0].from;
-    absl::SleepFor(backoff);
+    if (!Pause(std::min(backoff, left))) return Left(upload);
   }
 }
 
@@ -308,8 +324,25 @@ absl::StatusOr<JobInfo> Client::Get(JobId job) {
   return FromWire(&response);
 }
 
+namespace {
+
+absl::Status CheckFilter(const ListFilter& filter) {
+  RETURN_IF_ERROR(CheckText("name", filter.name_prefix));
+  RETURN_IF_ERROR(CheckText("kernel", filter.kernel));
+  RETURN_IF_ERROR(CheckText("owner", filter.owner));
+  RETURN_IF_ERROR(CheckText("page", filter.page_token));
+  for (const auto& [key, value] : filter.labels) {
+    RETURN_IF_ERROR(CheckText("label", key));
+    RETURN_IF_ERROR(CheckText("label", value));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<JobInfo>> Client::List(const ListFilter& filter,
                                                   std::string* next_page_token) {
+  RETURN_IF_ERROR(CheckFilter(filter));
   v1::ListJobsRequest request;
   for (const JobState state : filter.states) request.add_states(ToWire(state));
   request.set_name_prefix(filter.name_prefix);
@@ -367,7 +400,7 @@ absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const Job
     bool stopped = false;
     absl::Status unreadable = absl::OkStatus();
     const absl::Status status = impl_->RetryWatch([&](grpc::ClientContext* context) {
-      if (!impl_->BeginWatch(context)) return grpc::Status::OK;
+      if (!impl_->BeginStream(context)) return grpc::Status::OK;
       v1::WatchJobRequest request;
       request.set_id(job.value());
       request.set_after_sequence(last.sequence);
@@ -386,7 +419,7 @@ absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const Job
       }
       if (stopped || !unreadable.ok()) context->TryCancel();
       const grpc::Status ended = reader->Finish();
-      impl_->EndWatch();
+      impl_->EndStream(context);
       // A watch that had begun starts over with fresh patience.
       return any ? grpc::Status::OK : ended;
     });
@@ -401,6 +434,7 @@ absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const Job
 
 absl::Status Client::ReadOutput(JobId job, const std::string& output,
                                 const TaskSelection& selection, Sink sink) {
+  RETURN_IF_ERROR(CheckText("output", output));
   v1::ReadOutputRequest request;
   request.set_job(job.value());
   request.set_output(output);
@@ -428,6 +462,7 @@ absl::Status Client::ReadOutput(JobId job, const std::string& output,
 }
 
 absl::StatusOr<uint64_t> Client::DoneUntil(JobId job, const std::string& output, uint64_t from) {
+  RETURN_IF_ERROR(CheckText("output", output));
   v1::ListOutputRequest request;
   request.set_job(job.value());
   request.set_output(output);
@@ -449,6 +484,7 @@ absl::Status Client::ReadItems(JobId job, const std::string& output, const TaskS
                                ItemSink sink) {
   const uint64_t end =
       selection.task_count == 0 ? ~uint64_t{0} : selection.first_task + selection.task_count;
+  RETURN_IF_ERROR(CheckText("output", output));
   v1::ListOutputRequest request;
   request.set_job(job.value());
   request.set_output(output);

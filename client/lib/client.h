@@ -302,7 +302,8 @@ class Client {
   // back after a broken connection. Returns the last state.
   absl::StatusOr<JobInfo> Wait(JobId job, absl::FunctionRef<bool(const JobInfo&)> on_change);
 
-  // From any thread: Wait, now running or called later, returns what it last saw.
+  // From any thread: Wait, now running or called later, returns what it last saw, and Upload
+  // CANCELLED INTERRUPTED; what was sent stays with the master for the next one.
   void StopWaiting();
 
   // A dense output's bytes in row-major order: of the tasks selected, along the leading axis, or

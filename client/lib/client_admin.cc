@@ -4,6 +4,7 @@
 #include "client/lib/client.h"
 #include "client/lib/client_impl.h"
 #include "client/lib/convert.h"
+#include "client/lib/texts.h"
 #include "common/base/status_macros.h"
 #include "common/data/sha256.h"
 #include "common/model/locator.h"
@@ -12,6 +13,7 @@
 namespace tandem::client {
 
 absl::StatusOr<WorkerSummary> Client::GetWorker(const std::string& worker) {
+  RETURN_IF_ERROR(CheckText("worker", worker));
   v1::GetWorkerRequest request;
   request.set_worker(worker);
   v1::WorkerInfo response;
@@ -21,6 +23,7 @@ absl::StatusOr<WorkerSummary> Client::GetWorker(const std::string& worker) {
 }
 
 absl::StatusOr<WorkerSummary> Client::DrainWorker(const std::string& worker) {
+  RETURN_IF_ERROR(CheckText("worker", worker));
   v1::DrainWorkerRequest request;
   request.set_worker(worker);
   v1::WorkerInfo response;
@@ -30,6 +33,7 @@ absl::StatusOr<WorkerSummary> Client::DrainWorker(const std::string& worker) {
 }
 
 absl::StatusOr<WorkerSummary> Client::ResumeWorker(const std::string& worker) {
+  RETURN_IF_ERROR(CheckText("worker", worker));
   v1::ResumeWorkerRequest request;
   request.set_worker(worker);
   v1::WorkerInfo response;
@@ -39,6 +43,7 @@ absl::StatusOr<WorkerSummary> Client::ResumeWorker(const std::string& worker) {
 }
 
 absl::StatusOr<WorkerExplanation> Client::ExplainWorker(const std::string& worker) {
+  RETURN_IF_ERROR(CheckText("worker", worker));
   v1::ExplainWorkerRequest request;
   request.set_worker(worker);
   v1::WorkerExplanation response;

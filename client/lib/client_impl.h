@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@
 namespace tandem::client {
 
 inline constexpr absl::Duration kBackoffFirst = absl::Milliseconds(50);
-inline constexpr absl::Duration kBackoffMax = absl::Seconds(2);
+inline constexpr absl::Duration kBackoffMax = absl::Milliseconds(500);
 
 class Client::Impl {
  public:
@@ -53,8 +54,9 @@ class Client::Impl {
       absl::Status status = Greet();
       if (status.ok()) status = rpc::FromGrpc(call(&context));
       if (status.code() != absl::StatusCode::kUnavailable) return Known(status);
-      if (absl::Now() + backoff >= give_up) return Unavailable(status);
-      absl::SleepFor(backoff);
+      const absl::Duration left = give_up - absl::Now();
+      if (left <= absl::ZeroDuration()) return Unavailable(status);
+      absl::SleepFor(std::min(backoff, left));
     }
   }
 
@@ -69,11 +71,10 @@ class Client::Impl {
       absl::Status status = Greet();
       if (status.ok()) status = rpc::FromGrpc(call(&context));
       if (status.code() != absl::StatusCode::kUnavailable) return Known(status);
-      if (absl::Now() + backoff >= give_up) return Unavailable(status);
+      const absl::Duration left = give_up - absl::Now();
+      if (left <= absl::ZeroDuration()) return Unavailable(status);
       if (!std::exchange(away, true) && options_.on_away) options_.on_away();
-      absl::MutexLock lock(&mu_);
-      mu_.AwaitWithTimeout(absl::Condition(&stopped_), backoff);
-      if (stopped_) return absl::OkStatus();
+      if (!Pause(std::min(backoff, left))) return absl::OkStatus();
     }
   }
 
@@ -95,24 +96,29 @@ class Client::Impl {
                "); start one with `tandem up`, or name it with --address or TANDEM_ADDRESS"));
   }
 
-  // The watch that Wait reads, so that StopWaiting can end it.
-  bool BeginWatch(grpc::ClientContext* context) {
+  // A stream that a Wait reads or an upload writes, so that StopWaiting can end it.
+  bool BeginStream(grpc::ClientContext* context) {
     absl::MutexLock lock(&mu_);
-    watch_ = stopped_ ? nullptr : context;
+    if (!stopped_) streams_.insert(context);
     return !stopped_;
   }
-  void EndWatch() {
+  void EndStream(grpc::ClientContext* context) {
     absl::MutexLock lock(&mu_);
-    watch_ = nullptr;
+    streams_.erase(context);
   }
   bool stopped() {
     absl::MutexLock lock(&mu_);
     return stopped_;
   }
+  // For so long. Returns false, at once, when it is to stop.
+  bool Pause(absl::Duration time) {
+    absl::MutexLock lock(&mu_);
+    return !mu_.AwaitWithTimeout(absl::Condition(&stopped_), time);
+  }
   void StopWaiting() {
     absl::MutexLock lock(&mu_);
     stopped_ = true;
-    if (watch_ != nullptr) watch_->TryCancel();
+    for (grpc::ClientContext* context : streams_) context->TryCancel();
   }
   void Prepare(grpc::ClientContext* context) const {
     rpc::SetOwner(context, options_.owner);
@@ -145,7 +151,7 @@ class Client::Impl {
   const Options options_;
   const std::shared_ptr<grpc::Channel> control_, bulk_;
   absl::Mutex mu_;
-  grpc::ClientContext* watch_ ABSL_GUARDED_BY(mu_) = nullptr;
+  std::set<grpc::ClientContext*> streams_ ABSL_GUARDED_BY(mu_);
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::atomic<bool> greeted_ = false;
 

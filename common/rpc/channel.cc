@@ -91,7 +91,10 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address, Traffic traff
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   // What one attempt may take, whatever its name says: a loaded machine is slow to accept.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  // gRPC asks for the name again before it connects anew, an address of digits too, and by itself
+  // waits 30 s before it does: a server that has just come up would not be seen.
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 50);
   // An argument that no two channels share keeps their connections apart.
   arguments.SetInt("tandem.connection", next.fetch_add(1));
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -7,9 +7,16 @@ import subprocess
 import sys
 import unittest
 
-from processes import Processes, write_npy
+from processes import Processes, free_port, wait_for, write_npy
 
 BIN = sys.argv.pop(1)
+
+
+def refused_connections():
+    """How many attempts to connect have failed on this machine."""
+    with open("/proc/net/snmp") as file:
+        names, values = [line.split() for line in file if line.startswith("Tcp:")]
+    return int(values[names.index("AttemptFails")])
 
 
 class RunTest(unittest.TestCase):
@@ -203,6 +210,38 @@ class LeaveTest(unittest.TestCase):
         for command in ("show", "progress"):
             self.assertIn("tandem worker start", self.cluster.tandem("job", command, str(job))[0])
         self.cluster.tandem("job", "cancel", str(job))
+
+
+class TextTest(unittest.TestCase):
+    """Names that are not UTF-8, as a terminal of another encoding sends them."""
+
+    def test_they_are_refused_before_protobuf_sees_them(self):
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            for words in (["worker", "show"], ["worker", "drain"], ["worker", "resume"], ["worker", "explain"],
+                          ["kernel", "show"], ["job", "ls", "--kernel"], ["job", "ls", "--page"],
+                          ["job", "ls", "--owner"], ["job", "ls", "--name"], ["run"]):
+                code, out, err = cluster.run(*words, b"\xe9")
+                self.assertIn((code, out), [(2, ""), (3, "")] if words[-1] in ("run", "show") else [(2, "")], words)
+                self.assertRegex(err, r'^tandem: .*"\\xe9".* \((BAD_ARGUMENT|UNKNOWN_KERNEL|BAD_\w+)\)\n$', words)
+
+
+class EarlyTest(unittest.TestCase):
+    """A client that starts before its master."""
+
+    def test_it_finds_the_master_that_comes_up(self):
+        with Processes(BIN) as cluster:
+            cluster.address = f"127.0.0.1:{free_port()}"
+            # gRPC by itself would look again after 10 s or more.
+            os.environ["TANDEM_PATIENCE"] = "8s"
+            self.addCleanup(os.environ.pop, "TANDEM_PATIENCE")
+            before = refused_connections()
+            client = cluster.start_command("master", "status")
+            wait_for("it to have knocked in vain", lambda: refused_connections() >= before + 4)
+            cluster.start_master()
+            out, err = client.communicate(timeout=60)
+            self.assertEqual(client.returncode, 0, err)
+            self.assertIn(cluster.address, out)
 
 
 class AwayTest(unittest.TestCase):
