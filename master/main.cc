@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -15,15 +17,16 @@
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/error_file.h"
+#include "common/cli/option_types.h"
+#include "common/cli/usage.h"
 #include "common/rpc/channel.h"
 #include "master/server/server.h"
 
 namespace tandem::master {
 namespace {
 
-constexpr int kExitUsage = 2;
-constexpr int kExitUnavailable = 5;
-constexpr int kExitVersionSkew = 8;
+constexpr char kProgram[] = "tandem-master";
 constexpr int kExitJournal = 74;  // EX_IOERR: the journal could not be written.
 constexpr char kDamaged[] =
     "; nothing was changed: copy the folder of --dir away, look at its disk, and start from a "
@@ -44,34 +47,40 @@ struct Flags {
   std::string retention;
   std::string free_after = "15m";
   std::string disk_reserve = "16MiB";
-  std::string port_file;
+  std::string port_file, error_file;
 };
 
 void Declare(CLI::App* app, Flags* flags) {
-  app->set_version_flag("--version", TANDEM_VERSION);
+  app->set_version_flag("--version", StrCat(kProgram, " ", TANDEM_VERSION),
+                        "Print the version and exit");
   app->add_option("--dir", flags->directory, "Where journal, blobs and results are kept")
+      ->type_name("DIR")
       ->capture_default_str();
   app->add_option("--listen", flags->listen, "HOST:PORT; port 0 takes a free one")
+      ->type_name("ADDRESS")
       ->capture_default_str();
   app->add_flag("--insecure", flags->insecure, "Listen beyond this host although there is no TLS");
   app->add_option("--lease-ttl", flags->lease_ttl, "A silent worker's leases live that long")
+      ->type_name("DURATION")
       ->capture_default_str();
   app->add_option("--heartbeat", flags->heartbeat, "How often workers are heard and heard from")
+      ->type_name("DURATION")
       ->capture_default_str();
   app->add_option("--local-data", flags->local_data,
                   "auto: processes on this host may map the master's blobs; never: they may not")
-      ->check(CLI::IsMember({"auto", "never"}))
+      ->check(cli::OneOf({"auto", "never"}))
       ->capture_default_str();
   app->add_option("--snapshot-every", flags->snapshot_every,
                   "Records of the journal between two snapshots, at least")
-      ->check(CLI::PositiveNumber)
+      ->check(cli::Count(1))
       ->capture_default_str();
   app->add_option("--keep-jobs", flags->keep_jobs,
                   "Ended jobs whose results are kept; the oldest go first")
-      ->check(CLI::PositiveNumber)
+      ->check(cli::Count(1))
       ->capture_default_str();
   app->add_option("--keep-uploads", flags->keep_uploads,
                   "How long an upload that broke off is kept for going on")
+      ->type_name("DURATION")
       ->capture_default_str();
   app->add_option("--retention", flags->retention,
                   "An ended job's results go so long after its end (30d); default: never")
@@ -86,7 +95,11 @@ void Declare(CLI::App* app, Flags* flags) {
                   "else is free")
       ->type_name("SIZE")
       ->capture_default_str();
-  app->add_option("--port-file", flags->port_file, "Write the port that was taken to this file");
+  app->add_option("--port-file", flags->port_file, "Write the port that was taken to this file")
+      ->type_name("FILE");
+  app->add_option("--error-file", flags->error_file,
+                  "Write why it could not start to this file, for the program that starts it")
+      ->type_name("FILE");
 }
 
 absl::Status ReadDuration(const std::string& text, const char* flag, absl::Duration* to) {
@@ -140,17 +153,19 @@ bool WritePortFile(const std::string& path, int port) {
   return file.good() && rename(temporary.c_str(), path.c_str()) == 0;
 }
 
-int Fail(const absl::Status& status, int code) {
-  const std::string reason = ReasonOf(status);
-  const char* const remedy = reason == reason::kStoreCorrupt ? kDamaged : "";
-  std::fprintf(stderr, "tandem-master: %s%s (%s)\n", std::string(status.message()).c_str(), remedy,
-               reason.empty() ? std::string(reason::kInternal).c_str() : reason.c_str());
-  return reason == reason::kVersionSkew ? kExitVersionSkew : code;
+int Fail(const absl::Status& status, const Flags& flags) {
+  if (ReasonOf(status) != reason::kStoreCorrupt) {
+    return cli::FailToStart(kProgram, status, flags.error_file);
+  }
+  return cli::FailToStart(
+      kProgram,
+      Error(status.code(), reason::kStoreCorrupt, StrCat(ToStd(status.message()), kDamaged)),
+      flags.error_file);
 }
 
 int Run(const Flags& flags) {
   const absl::StatusOr<MasterOptions> options = OptionsOf(flags);
-  if (!options.ok()) return Fail(options.status(), kExitUsage);
+  if (!options.ok()) return Fail(options.status(), flags);
   // Signals are taken by sigwait only.
   sigset_t signals;
   sigemptyset(&signals);
@@ -165,13 +180,12 @@ int Run(const Flags& flags) {
     kill(getpid(), SIGTERM);
   };
   absl::StatusOr<std::unique_ptr<Master>> master = Master::Start(*options, on_failed);
-  if (!master.ok()) {
-    const bool bad = absl::IsInvalidArgument(master.status());
-    return Fail(master.status(), bad ? kExitUsage : kExitUnavailable);
-  }
+  if (!master.ok()) return Fail(master.status(), flags);
   if (!flags.port_file.empty() && !WritePortFile(flags.port_file, (*master)->port())) {
-    return Fail(InvalidError(reason::kPathUnwritable, StrCat("cannot write ", flags.port_file)),
-                kExitUnavailable);
+    return Fail(Error(absl::StatusCode::kPermissionDenied, reason::kPathUnwritable,
+                      StrCat("cannot write ", Quoted(flags.port_file), ": ", std::strerror(errno),
+                             "; choose another --port-file")),
+                flags);
   }
   int signal_number = 0;
   sigwait(&signals, &signal_number);
@@ -190,15 +204,13 @@ int Main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app(
       "The master of a Tandem cluster: accepts jobs, leases their ranges to workers, keeps "
-      "their results.",
-      "tandem-master");
+      "their results.\n\nExamples:\n"
+      "  tandem-master --dir /var/lib/tandem --listen 127.0.0.1:7460\n"
+      "  tandem-master --dir /var/lib/tandem --retention 30d --disk-reserve 1GiB\n",
+      kProgram);
   Flags flags;
   Declare(&app, &flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
-  }
+  if (const auto code = cli::ParseCommandLine(&app, argc, argv)) return *code;
   rpc::RouteGrpcLog();
   return Run(flags);
 }

@@ -7,9 +7,9 @@
 
 #include "client/cli/exit_code.h"
 #include "client/cli/stdout_buffer.h"
-#include "client/cli/usage.h"
 #include "common/base/error.h"
 #include "common/base/strings.h"
+#include "common/cli/usage.h"
 
 namespace tandem::cli {
 namespace {

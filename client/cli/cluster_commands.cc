@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "client/cli/context.h"
-#include "client/cli/option_types.h"
 #include "client/cli/progress.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 namespace {

@@ -1,7 +1,7 @@
 #include "client/cli/completion.h"
 
-#include "client/cli/usage.h"
 #include "common/base/strings.h"
+#include "common/cli/usage.h"
 
 namespace tandem::cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "client/cli/completion.h"
 #include "client/cli/context.h"
-#include "client/cli/option_types.h"
 #include "common/base/strings.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "client/cli/exit_code.h"
-#include "client/cli/option_types.h"
 #include "common/base/status_macros.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 

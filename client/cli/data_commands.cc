@@ -6,13 +6,13 @@
 
 #include "absl/functional/function_ref.h"
 #include "client/cli/context.h"
-#include "client/cli/option_types.h"
 #include "client/cli/out_file.h"
 #include "client/cli/progress.h"
 #include "client/lib/hash_cache.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 namespace {

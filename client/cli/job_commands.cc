@@ -9,7 +9,6 @@
 #include "client/cli/explain_text.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/job_text.h"
-#include "client/cli/option_types.h"
 #include "client/cli/results.h"
 #include "client/cli/run_flags.h"
 #include "client/cli/selectors.h"
@@ -18,6 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/base/utf8.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 namespace {

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "client/cli/option_types.h"
 #include "client/cli/out_file.h"
 #include "client/cli/values.h"
 #include "client/lib/npy.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/option_types.h"
 #include "common/model/scalar.h"
 
 namespace tandem::cli {

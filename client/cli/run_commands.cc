@@ -6,13 +6,13 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/follow.h"
 #include "client/cli/job_text.h"
-#include "client/cli/option_types.h"
 #include "client/cli/results.h"
 #include "client/cli/run_flags.h"
 #include "client/cli/wait.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 namespace {

@@ -3,11 +3,11 @@
 #include <limits>
 #include <utility>
 
-#include "client/cli/option_types.h"
 #include "client/lib/arguments.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/option_types.h"
 #include "common/model/bound_job.h"
 #include "common/model/job_spec_check.h"
 

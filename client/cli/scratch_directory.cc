@@ -24,9 +24,9 @@ constexpr std::string_view kPrefix = "tandem-up-";
 constexpr char kLockName[] = "up.lock";
 
 absl::Status Refused(const std::string& path, const std::error_code& why) {
-  return InvalidError(reason::kPathUnwritable,
-                      StrCat("cannot make the directory ", Quoted(path), ": ", why.message(),
-                             "; choose another with --dir"));
+  return Error(absl::StatusCode::kPermissionDenied, reason::kPathUnwritable,
+               StrCat("cannot make the directory ", Quoted(path), ": ", why.message(),
+                      "; choose another with --dir"));
 }
 
 std::error_code LastError() { return {errno, std::generic_category()}; }
@@ -51,7 +51,13 @@ absl::StatusOr<ScratchDirectory> ScratchDirectory::Make(const std::string& asked
     return made;
   }
   const fs::path parent = fs::temp_directory_path(failed);
-  if (failed) return Refused("TMPDIR", failed);
+  if (failed) {
+    const char* named = std::getenv("TMPDIR");
+    return Error(absl::StatusCode::kPermissionDenied, reason::kPathUnwritable,
+                 StrCat("there is no directory for temporary files: TMPDIR is ",
+                        named == nullptr ? "not set" : Quoted(named), ": ", failed.message(),
+                        "; set it to a directory, or choose one with --dir"));
+  }
   RemoveAbandoned(parent.string());
   made.path_ = (parent / StrCat(kPrefix, "XXXXXX")).string();
   if (mkdtemp(made.path_.data()) == nullptr) return Refused(made.path_, LastError());

@@ -2,12 +2,12 @@
 
 #include <cstdlib>
 
-#include "client/cli/option_types.h"
 #include "client/cli/settings_file.h"
 #include "common/base/check.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/option_types.h"
 #include "common/rpc/channel.h"
 
 namespace tandem::cli {

@@ -18,11 +18,13 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/listen.h"
-#include "client/cli/option_types.h"
+#include "client/cli/out_file.h"
 #include "client/cli/scratch_directory.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/error_file.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 namespace {
@@ -64,7 +66,7 @@ std::vector<std::string> CpuShares(int parts) {
   return shares;
 }
 
-// The port asked for, which must be free; the usual one where it is free; else any.
+// The port asked for, which must be free; the usual one where it is free now; else any.
 absl::StatusOr<int> ChoosePort(const std::string& asked) {
   int port = kUsualPort;
   if (!asked.empty()) std::from_chars(asked.data(), asked.data() + asked.size(), port);
@@ -86,7 +88,12 @@ class LocalCluster {
 
   absl::Status Start() {
     ASSIGN_OR_RETURN(const int wanted, ChoosePort(flags_.port));
-    RETURN_IF_ERROR(StartMaster(wanted));
+    absl::Status started = StartMaster(wanted);
+    // Another one may have taken the usual port since.
+    if (ReasonOf(started) == reason::kAddressInUse && flags_.port.empty() && wanted != 0) {
+      started = StartMaster(0);
+    }
+    RETURN_IF_ERROR(started);
     const std::vector<std::string> shares = CpuShares(flags_.workers);
     for (int i = 0; i < flags_.workers; ++i) {
       const std::string name = StrCat("w", i + 1);
@@ -100,10 +107,13 @@ class LocalCluster {
                                        "--cores",
                                        shares[static_cast<size_t>(i)],
                                        "--local-data",
-                                       flags_.local_data};
+                                       flags_.local_data,
+                                       "--error-file",
+                                       ErrorFile(name)};
       for (const std::string& path : flags_.kernel_paths) {
         argv.insert(argv.end(), {"--kernel-path", path});
       }
+      RemoveFile(ErrorFile(name));
       ASSIGN_OR_RETURN(ChildProcess worker, ChildProcess::Start(argv));
       workers_.push_back(std::move(worker));
     }
@@ -124,8 +134,8 @@ class LocalCluster {
     std::error_code failed;
     fs::rename(part, flags_.ready_file, failed);
     if (!failed) return absl::OkStatus();
-    return InvalidError(reason::kPathUnreadable,
-                        StrCat("cannot write ", Quoted(flags_.ready_file), ": ", failed.message()));
+    return Error(absl::StatusCode::kPermissionDenied, reason::kPathUnwritable,
+                 StrCat("cannot write ", Quoted(flags_.ready_file), ": ", failed.message()));
   }
 
   // Until a signal comes or the master ends. A worker that ends is reported; the others go on.
@@ -162,14 +172,37 @@ class LocalCluster {
     return Context::BinaryDirectory() + "/" + name;
   }
 
+  std::string ErrorFile(const std::string& name) const {
+    return StrCat(directory_, "/", name, ".error");
+  }
+  static void RemoveFile(const std::string& path) {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+
+  // A child that ended while it started: its own reason and exit code, where it gave one.
+  absl::Status DidNotStart(const std::string& name, const std::string& who, const std::string& how,
+                           std::string_view reason) const {
+    const absl::Status why = ReadErrorFile(ErrorFile(name));
+    if (!why.ok()) return WithContext(why, StrCat(who, " did not start"));
+    return Error(absl::StatusCode::kUnavailable, reason,
+                 StrCat(who, " did not start: ", how, "; its last lines above say why"));
+  }
+
+  static absl::Status LeftEarly(const std::string& when) {
+    return Error(absl::StatusCode::kCancelled, reason::kInterrupted,
+                 StrCat("stopped by a signal ", when, "; nothing goes on"));
+  }
+
   absl::Status StartMaster(int port) {
     const std::string port_file = directory_ + "/master.port";
-    std::error_code ignored;
-    fs::remove(port_file, ignored);
-    ASSIGN_OR_RETURN(master_,
-                     ChildProcess::Start({Program("tandem-master"), "--dir", directory_ + "/master",
-                                          "--listen", StrCat(kHost, ":", port), "--port-file",
-                                          port_file, "--local-data", flags_.local_data}));
+    RemoveFile(port_file);
+    RemoveFile(ErrorFile("master"));
+    ASSIGN_OR_RETURN(
+        master_,
+        ChildProcess::Start({Program("tandem-master"), "--dir", directory_ + "/master", "--listen",
+                             StrCat(kHost, ":", port), "--port-file", port_file, "--local-data",
+                             flags_.local_data, "--error-file", ErrorFile("master")}));
     const absl::Time give_up = absl::Now() + kStartPatience;
     for (;; absl::SleepFor(absl::Milliseconds(5))) {
       if (std::ifstream(port_file) >> port && port > 0) {
@@ -177,11 +210,10 @@ class LocalCluster {
         return absl::OkStatus();
       }
       if (const auto ended = master_->Poll(); ended.has_value()) {
-        return Error(
-            absl::StatusCode::kUnavailable, reason::kMasterUnavailable,
-            StrCat("the master did not start: ", *ended, "; its last lines above say why"));
+        return DidNotStart("master", "the master", *ended, reason::kMasterUnavailable);
       }
-      if (Interrupted() || absl::Now() >= give_up) {
+      if (Interrupted()) return LeftEarly("before the master was up");
+      if (absl::Now() >= give_up) {
         return Error(absl::StatusCode::kUnavailable, reason::kMasterUnavailable,
                      "the master did not start in time");
       }
@@ -196,12 +228,15 @@ class LocalCluster {
       if (static_cast<int>(master.workers) >= flags_.workers) return absl::OkStatus();
       for (size_t i = 0; i < workers_.size(); ++i) {
         if (const auto ended = workers_[i].Poll(); ended.has_value()) {
-          return Error(absl::StatusCode::kUnavailable, reason::kWorkerLost,
-                       StrCat("worker w", i + 1, " did not start: ", *ended,
-                              "; its last lines above say why"));
+          const std::string name = StrCat("w", i + 1);
+          return DidNotStart(name, StrCat("worker ", name), *ended, reason::kWorkerLost);
         }
       }
-      if (Interrupted() || absl::Now() >= give_up) {
+      if (Interrupted()) {
+        return LeftEarly(
+            StrCat("when ", master.workers, " of ", flags_.workers, " workers had attached"));
+      }
+      if (absl::Now() >= give_up) {
         return Error(absl::StatusCode::kUnavailable, reason::kWorkerLost,
                      "the workers did not attach in time");
       }
@@ -226,6 +261,9 @@ void Announce(const Context& context, const UpFlags& flags, const ScratchDirecto
 
 absl::Status Up(Context* context, const UpFlags& flags) {
   CatchInterrupts();
+  if (!flags.ready_file.empty()) {
+    RETURN_IF_ERROR(WithField(CheckOutFile(flags.ready_file, 0, true), "--ready-file"));
+  }
   ASSIGN_OR_RETURN(const ScratchDirectory directory, ScratchDirectory::Make(flags.directory));
   LocalCluster cluster(context, flags, directory.path());
   absl::Status status = cluster.Start();

@@ -9,12 +9,12 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/explain_text.h"
 #include "client/cli/interrupt.h"
-#include "client/cli/option_types.h"
 #include "client/cli/progress.h"
 #include "client/cli/worker_text.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 namespace {

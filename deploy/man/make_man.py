@@ -3,7 +3,7 @@
 usage: make_man.py --bin DIR --version 1.2.3 --out DIR
 
 One page a program (tandem.1, tandem-master.8, tandem-worker.8) and one for each subcommand of tandem
-(tandem-run.1, tandem-job.1 …) with its own subcommands as sections.
+(tandem-run.1, tandem-job.1, tandem-worker.1 …) with its own subcommands as sections.
 """
 
 import argparse
@@ -19,6 +19,12 @@ PROGRAMS = {
 }
 ENVIRONMENT = {
     "TANDEM_ADDRESS": "The master's address, HOST:PORT.",
+    "TANDEM_OUTPUT": "How the command prints: table, wide, json, jsonl or name.",
+    "TANDEM_PATIENCE": "How long a master that does not answer is tried again; 3s.",
+    "TANDEM_PROGRESS": "Progress on stderr: auto, bar, lines or none.",
+    "TANDEM_WATCH_PATIENCE": "How long a wait for a job outlives its master; 1m.",
+    "TANDEM_HASH_CACHE": "Where the hashes of uploaded files are remembered; ~/.cache/tandem/blob-ids.",
+    "TANDEM_LOG": "debug, info, warning, error or off: what masters, workers and executors log.",
     "TANDEM_KERNEL_PATH": "Libraries of kernels, or folders of them, separated by colons; for workers.",
     "TANDEM_ISA": "v2, v3 or v4: the build of the kernels to use, for tests.",
     "NO_COLOR": "When it is set and not empty, nothing is coloured.",
@@ -130,7 +136,8 @@ def summary(lines):
     return ""
 
 
-def tail(name, names):
+def tail(page_name, names):
+    name, section = page_name
     out = [".SH ENVIRONMENT"]
     for variable, text in ENVIRONMENT.items():
         out += [".TP", ".B " + variable, roff(text)]
@@ -138,10 +145,10 @@ def tail(name, names):
         out += [".SH EXIT STATUS"]
         for code, text in EXIT_CODES:
             out += [".TP", ".B " + code, roff(text)]
-    if name in FILES:
+    if name in FILES and section == "8":
         out += [".SH FILES", ".TP", ".I " + roff(FILES[name][0]), "Settings of the systemd unit.", ".TP",
                 ".I " + roff(FILES[name][1]), "Where the systemd unit keeps its data."]
-    others = [f".BR {roff(other)} ({section})" for other, section in names if other != name]
+    others = [f".BR {roff(other)} ({section})" for other, section in names if (other, section) != name]
     return out + [".SH SEE ALSO"] + [line + ("," if i + 1 < len(others) else "") for i, line in enumerate(others)]
 
 
@@ -175,20 +182,16 @@ def main():
     if not commands:
         sys.exit("make_man: tandem --help names no subcommands")
     names = [(name, section) for name, (section, _) in PROGRAMS.items()]
-    names += [(f"tandem-{command}", "1") for command in commands if f"tandem-{command}" not in PROGRAMS]
+    names += [(f"tandem-{command}", "1") for command in commands]
     pages = {}
     for name, (section, short) in PROGRAMS.items():
         lines = help_of(os.path.join(options.bin, name))
-        pages[f"{name}.{section}"] = page(name, section, short, options.version, lines) + tail(name, names)
+        pages[f"{name}.{section}"] = page(name, section, short, options.version, lines) + tail((name, section), names)
     for command in commands:
         name = f"tandem-{command}"
-        if name in PROGRAMS:  # `tandem master …` is told with the program of that name
-            section = PROGRAMS[name][0]
-            pages[f"{name}.{section}"][-len(tail(name, names)):-len(tail(name, names))] = nested(tandem, [command])
-            continue
         lines = help_of(tandem, [command])
         pages[f"{name}.1"] = (page(name, "1", summary(lines), options.version, lines) + nested(tandem, [command]) +
-                              tail(name, names))
+                              tail((name, "1"), names))
     os.makedirs(options.out, exist_ok=True)
     for old in os.listdir(options.out):
         os.remove(os.path.join(options.out, old))

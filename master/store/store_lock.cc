@@ -22,6 +22,12 @@ absl::Status Failed(std::string_view what, const std::string& path, std::string_
 
 std::string Why(int error) { return std::generic_category().message(error); }
 
+absl::Status Unwritable(const std::string& directory, std::string_view why) {
+  return Error(absl::StatusCode::kPermissionDenied, reason::kPathUnwritable,
+               StrCat("cannot keep a store in ", directory, ": ", why,
+                      "; make the directory writable, or choose another with --dir"));
+}
+
 // The first line: the holder's process id.
 std::string HolderOf(int fd) {
   char text[32];
@@ -39,14 +45,10 @@ absl::StatusOr<StoreLock> StoreLock::Acquire(const std::string& directory) {
   if (made && !error) {
     std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
   }
-  if (error) return Failed("making the directory", directory, error.message());
+  if (error) return Unwritable(directory, error.message());
   const std::string path = directory + "/LOCK";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) {
-    return Error(absl::StatusCode::kFailedPrecondition, reason::kPathUnwritable,
-                 StrCat("cannot keep a store in ", directory, ": ", Why(errno),
-                        "; make the directory writable, or choose another with --dir"));
-  }
+  if (fd < 0) return Unwritable(directory, Why(errno));
   StoreLock lock(fd);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return Failed("locking", path, Why(errno));

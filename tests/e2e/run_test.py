@@ -68,7 +68,7 @@ class RunTest(unittest.TestCase):
 
     def test_targets_are_refused_before_anything_runs(self):
         missing = self.cluster.path("missing", "x.npy")
-        self.refused(3, "PATH_UNWRITABLE", "there is no directory", "run", "noop", "n=1", "--out", f"value=@{missing}")
+        self.refused(4, "PATH_UNWRITABLE", "there is no directory", "run", "noop", "n=1", "--out", f"value=@{missing}")
         self.refused(3, "OUTPUT_NOT_FOUND", "did you mean value?", "run", "noop", "n=1", "--out", "valu=@x.npy")
         self.refused(2, "BAD_ARGUMENT", "--out", "run", "noop", "n=1", "--out", "value=x.npy")
 

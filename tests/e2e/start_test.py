@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from processes import Processes
+from processes import Processes, free_port, wait_for
 
 BIN = sys.argv.pop(1)
 
@@ -35,6 +35,27 @@ class StartTest(unittest.TestCase):
                 with open(path, "rb") as file:
                     found[path] = file.read()
         return found
+
+    def logged(self, what):
+        with open(self.cluster.log_path) as file:
+            return [line for line in file if what in line]
+
+    def test_a_worker_without_a_master_says_so_once(self):
+        self.cluster.address = f"127.0.0.1:{free_port()}"
+        self.cluster.start_worker("w")
+        wait_for("the worker to say it", lambda: self.logged("no_master_answers"))
+        self.cluster.start_master()
+        self.cluster.wait_attached(1)
+        [line] = self.logged("no_master_answers")
+        self.assertIn(self.cluster.address, line)
+        # A second one of that name is refused, again and again, and says so once.
+        twin = self.cluster._start(self.cluster.program("tandem-worker"), "--master", self.cluster.address, "--dir",
+                                   self.cluster.path("twin"), "--name", "w")
+        self.cluster.workers["twin"] = twin
+        wait_for("the twin to say it", lambda: self.logged("WORKER_NAME_IN_USE"))
+        self.cluster.stop_worker("w")
+        wait_for("the twin to take over", lambda: self.cluster.attached() == ["w"])
+        self.assertEqual(len(self.logged("attach_refused")), 1)
 
     def test_a_port_in_use_makes_no_store(self):
         with socket.socket() as taken:
@@ -79,7 +100,7 @@ class StartTest(unittest.TestCase):
         with open(path, "w"):
             pass
         code, says = self.start("--dir", os.path.join(path, "master"), "--listen", "127.0.0.1:0")
-        self.assertEqual(code, 5, says)
+        self.assertEqual(code, 4, says)
         self.assertIn(path, says)
         self.assertRegex(says, r"\(PATH_UNWRITABLE\)")
         if os.geteuid() == 0:
@@ -87,7 +108,7 @@ class StartTest(unittest.TestCase):
         folder = self.cluster.path("locked")
         os.mkdir(folder, 0o500)
         code, says = self.start("--dir", folder, "--listen", "127.0.0.1:0")
-        self.assertEqual(code, 5, says)
+        self.assertEqual(code, 4, says)
         self.assertRegex(says, r"\(PATH_UNWRITABLE\)")
         self.assertEqual(os.listdir(folder), [])
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """`tandem up`: twice side by side, ports in use, and nothing left behind."""
+import contextlib
 import glob
-import json
 import os
 import re
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -46,9 +48,15 @@ class UpTest(unittest.TestCase):
             up.communicate()
 
     def up(self, *args):
+        return self.announced(self.start(*args))
+
+    def start(self, *args):
         up = subprocess.Popen([os.path.join(BIN, "tandem"), "up", *args], env=self.env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.ups.append(up)
+        return up
+
+    def announced(self, up):
         said = {}
         for line in up.stdout:
             if line.startswith("Ctrl-C"):
@@ -81,6 +89,51 @@ class UpTest(unittest.TestCase):
         self.stop(first, signal.SIGINT)
         self.stop(second, signal.SIGHUP)
         self.nothing_is_left()
+
+    def refused(self, *args):
+        done = subprocess.run([os.path.join(BIN, "tandem"), "up", *args], env=self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    def test_two_at_the_same_moment(self):
+        ups = [self.start("--workers", "0") for _ in range(3)]
+        said = [self.announced(up)[1] for up in ups]
+        self.assertEqual(len({one["master"] for one in said}), 3)
+        for up in ups:
+            self.stop(up)
+        self.nothing_is_left()
+
+    def test_why_a_child_did_not_start_is_why_it_did_not(self):
+        data = os.path.join(self.folder.name, "data")
+        up, _ = self.up("--dir", data, "--port", "0")
+        code, says = self.refused("--dir", data, "--port", "0")
+        self.assertEqual(code, 5)
+        self.assertRegex(says, r"^tandem: the master did not start: .* in use by process \d+.*\(STORE_LOCKED\)$")
+        self.stop(up)
+        shutil.rmtree(os.path.join(data, "w1"))
+        with open(os.path.join(data, "w1"), "w"):
+            pass
+        code, says = self.refused("--dir", data, "--port", "0")
+        self.assertEqual(code, 4)
+        self.assertRegex(says, r"^tandem: worker w1 did not start: cannot write .*data/w1.*\(PATH_UNWRITABLE\)$")
+        [database] = glob.glob(os.path.join(data, "master", "*.db"))
+        with contextlib.closing(sqlite3.connect(database)) as db, db:
+            db.execute("PRAGMA user_version = 999")
+        code, says = self.refused("--dir", data, "--port", "0")
+        self.assertEqual(code, 8)
+        self.assertRegex(says, r"^tandem: the master did not start: .*999.*\(VERSION_SKEW\)$")
+
+    def test_ctrl_c_before_it_is_up_says_so(self):
+        data = os.path.join(self.folder.name, "data")
+        up = subprocess.Popen([os.path.join(BIN, "tandem"), "up", "--dir", data, "--port", "0"], env=self.env,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.ups.append(up)
+        wait_for("the master", lambda: os.path.exists(os.path.join(data, "master")))
+        up.send_signal(signal.SIGINT)
+        _, err = up.communicate(timeout=60)
+        self.assertEqual(up.returncode, 130, err)
+        self.assertRegex(err.splitlines()[-1], r"^tandem: stopped by a signal (before|when) .*\(INTERRUPTED\)$")
+        wait_for("its processes to end", lambda: not running_under(self.folder.name))
 
     def test_a_port_in_use_is_refused_not_shared(self):
         with socket.socket() as taken:

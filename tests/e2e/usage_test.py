@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BIN = sys.argv.pop(1)
@@ -15,6 +16,11 @@ def tandem(*args, stdout=subprocess.PIPE, **env):
     done = subprocess.run([os.path.join(BIN, "tandem"), *args], stdin=subprocess.DEVNULL, stdout=stdout,
                           stderr=subprocess.PIPE, text=True, timeout=60, env={**os.environ, **AWAY, **env})
     return done.returncode, done.stdout, done.stderr
+
+
+def open_text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 class UsageTest(unittest.TestCase):
@@ -53,6 +59,15 @@ class UsageTest(unittest.TestCase):
         self.refused("BAD_ARGUMENT", "did you mean gpu?", "run", "noop", "--device=gpuu")
         self.refused("BAD_ARGUMENT", "did you mean json?", "job", "ls", "--output=jsno")
 
+    def test_words_in_another_case_are_suggested(self):
+        self.refused("BAD_ARGUMENT", "did you mean RUNNING?", "job", "ls", "--state=running")
+        self.refused("BAD_ARGUMENT", "did you mean json?", "job", "ls", "--output=JSON")
+
+    def test_a_setting_is_refused_in_one_sentence(self):
+        code, _, err = tandem("config", "set", "output", "xml")
+        self.assertEqual((code, err.count("output:")), (2, 1), err)
+        self.assertIn('"xml" is none of table, wide, json, jsonl, name', err)
+
     def test_values_read_before_a_master_is_asked(self):
         run = ("run", "noop", "n=1")
         self.refused("AMBIGUOUS", "90s (seconds) or 90m (minutes)", *run, "--time-limit=90")
@@ -82,13 +97,60 @@ class UsageTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, name)
             self.assertIn(name, done.stdout)
 
+    def companion(self, *words):
+        done = subprocess.run([os.path.join(BIN, words[0]), *words[1:]], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_companions_refuse_as_the_command_does(self):
+        for start in (("tandem-master",), ("tandem", "master", "start"), ("tandem-worker",), ("tandem", "worker", "start")):
+            program = f"tandem-{start[1]}" if start[1:] else start[0]
+            port = "--listen" if program == "tandem-master" else "--master"
+            for reason, says, words in (
+                    ("UNKNOWN_OPTION", f'{program} has no option "--dri"; did you mean --dir?', ("--dri", "/x")),
+                    ("UNEXPECTED_ARGUMENT", f'{program} takes no further argument, but "now"', ("--dir", "/x", "now")),
+                    ("MISSING_ARGUMENT", f"{port} needs a value", ("--dir", "/x", port)),
+                    ("BAD_ARGUMENT", "did you mean never?", ("--dir", "/x", "--local-data", "nevr"))):
+                code, out, err = self.companion(*start, *words)
+                self.assertEqual((code, out), (2, ""), err)
+                self.assertIn(says, err)
+                self.assertRegex(err, rf"^{program}: .*See {program} --help \({reason}\)\n$|"
+                                      rf"^{program}: .*; see {program} --help \({reason}\)\n$")
+        code, _, err = self.companion("tandem-worker")
+        self.assertEqual(code, 2)
+        self.assertIn("tandem-worker needs --dir DIR: ", err)
+
+    def test_every_help_begins_with_examples(self):
+        for words in (("tandem",), ("tandem-master",), ("tandem-worker",), ("tandem", "master", "start"),
+                      ("tandem", "worker", "start"), ("tandem", "worker"), ("tandem", "run")):
+            code, out, err = self.companion(*words, "--help")
+            self.assertEqual((code, err), (0, ""), words)
+            self.assertRegex(out, r"(?s)^.{1,200}\n\nExamples:\n  tandem.*\nUsage: ", words)
+
     def test_companions_give_reasons(self):
         for words, code, reason in ((("tandem-master", "--dir", "/none", "--lease-ttl", "soon"), 2, "BAD_DURATION"),
                                     (("tandem-master", "--dir", "/none", "--lease-ttl", "90"), 2, "AMBIGUOUS"),
-                                    (("tandem-worker", "--dir", "/none", "--master", "nowhere"), 2, "BAD_ARGUMENT")):
-            done = subprocess.run([os.path.join(BIN, words[0]), *words[1:]], capture_output=True, text=True, timeout=60)
-            self.assertEqual(done.returncode, code, done.stderr)
-            self.assertIn(f"({reason})", done.stderr)
+                                    (("tandem-master", "--dir", "/none", "--retention", "x"), 2, "BAD_DURATION"),
+                                    (("tandem-worker", "--dir", "/none", "--master", "nowhere"), 2, "BAD_ARGUMENT"),
+                                    # Root too can make nothing there.
+                                    (("tandem-master", "--dir", "/proc/none", "--listen", "127.0.0.1:0"), 4,
+                                     "PATH_UNWRITABLE"),
+                                    (("tandem-master", "--dir", "/dev/null", "--listen", "127.0.0.1:0"), 4,
+                                     "PATH_UNWRITABLE"),
+                                    (("tandem-worker", "--dir", "/proc/none"), 4, "PATH_UNWRITABLE"),
+                                    (("tandem-worker", "--dir", "/dev/null"), 4, "PATH_UNWRITABLE"),
+                                    (("tandem", "up", "--dir", "/proc/none"), 4, "PATH_UNWRITABLE"),
+                                    (("tandem", "up", "--dir", "/dev/null"), 4, "PATH_UNWRITABLE"),
+                                    (("tandem", "up", "--ready-file", "/none/ready"), 4, "PATH_UNWRITABLE")):
+            found, _, err = self.companion(*words)
+            self.assertEqual(found, code, err)
+            self.assertTrue(err.startswith(words[0] + ": ") and err.endswith(f" ({reason})\n"), err)
+
+    def test_up_names_the_folder_for_temporary_files(self):
+        code, _, err = tandem("up", TMPDIR="/none/of/these")
+        self.assertEqual(code, 4, err)
+        self.assertIn('TMPDIR is "/none/of/these"', err)
+        self.assertIn("(PATH_UNWRITABLE)", err)
 
     def test_the_documents_name_only_reasons_that_there_are(self):
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
@@ -99,6 +161,32 @@ class UsageTest(unittest.TestCase):
         named = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", document)) - set(re.findall(r"`(TANDEM_\w+|NO_COLOR)`", document))
         self.assertGreater(len(named), 15)
         self.assertLessEqual(named, reasons)
+
+    def test_manual_pages_tell_of_every_command_and_variable(self):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        variables = set()
+        for folder in ("client", "common", "worker", "master", "kernels/sdk"):
+            for path, _, names in os.walk(os.path.join(root, folder)):
+                for name in names:
+                    if name.endswith((".cc", ".h")):
+                        with open(os.path.join(path, name)) as file:
+                            variables |= set(re.findall(r'"(TANDEM_[A-Z_]+)"', file.read()))
+        variables = {name for name in variables if "FAILPOINTS" not in name}  # of tests
+        self.assertLessEqual({"TANDEM_ADDRESS", "TANDEM_HASH_CACHE", "TANDEM_OUTPUT"}, variables)
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, os.path.join(root, "deploy/man/make_man.py"), "--bin", BIN, "--version", "1",
+                            "--out", folder], check=True, timeout=300)
+            pages = {name: open_text(os.path.join(folder, name)) for name in os.listdir(folder)}
+        for name, text in pages.items():
+            listed = set(re.findall(r"^\.B (TANDEM_\w+)$", text.replace("\\-", "-"), re.M))
+            self.assertEqual(listed, variables, name)
+        self.assertLessEqual({"tandem.1", "tandem-master.8", "tandem-worker.8", "tandem-run.1"}, set(pages))
+        for page, commands in (("tandem-worker.1", ("LS", "SHOW", "DRAIN", "RESUME", "EXPLAIN", "TOP")),
+                               ("tandem-master.1", ("STATUS",)), ("tandem-job.1", ("LS", "WAIT", "RESULTS"))):
+            group = page.split(".")[0].replace("-", " ").upper()
+            for command in commands:
+                self.assertIn(f'.SH "{group} {command}"', pages[page])
+            self.assertIn(".SH SYNOPSIS", pages[page])
 
     def test_help_and_version_are_no_errors(self):
         for words in (("--help",), ("job", "--help"), ("job", "ls", "-h"), ("--version",)):

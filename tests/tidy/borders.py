@@ -39,6 +39,7 @@ TOP = ("common/", "master/", "worker/", "client/", "kernels/", "proto/", "tests/
 
 BORDERS = {
     "common/base/": dict(own=[], libs=["absl", "log"]),
+    "common/cli/": dict(own=["common/base/"], libs=["absl", "cli"]),
     "common/model/": dict(own=["common/base/"], libs=["absl"]),
     "common/wire/": dict(own=["common/base/", "common/model/"], libs=["absl", "proto"]),
     "common/rpc/": dict(own=["common/base/", "common/model/", "common/wire/"],

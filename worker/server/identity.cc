@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -54,9 +55,18 @@ std::string HostName() {
   return name.empty() ? "worker" : name;
 }
 
+absl::Status CannotWrite(const std::string& path, int error) {
+  const bool full = error == ENOSPC || error == EDQUOT;
+  return Error(
+      full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kPermissionDenied,
+      full ? reason::kDiskFull : reason::kPathUnwritable,
+      StrCat("cannot write ", Quoted(path), ": ", std::strerror(error), "; ",
+             full ? "make room" : "make the folder writable", ", or choose another with --dir"));
+}
+
 absl::StatusOr<UniqueFd> Lock(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd.ok()) return absl::ErrnoToStatus(errno, StrCat("cannot open ", path));
+  if (!fd.ok()) return CannotWrite(path, errno);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     return Error(absl::StatusCode::kFailedPrecondition, reason::kStoreLocked,
                  StrCat(path,
@@ -72,10 +82,10 @@ absl::Status Remember(const std::string& path, const std::string& name) {
   {
     std::ofstream out(part, std::ios::trunc);
     out << name << '\n';
-    if (!out.flush()) return absl::ErrnoToStatus(errno, StrCat("cannot write ", part));
+    if (!out.flush()) return CannotWrite(part, errno);
   }
   if (std::rename(part.c_str(), path.c_str()) != 0) {
-    return absl::ErrnoToStatus(errno, StrCat("cannot write ", path));
+    return CannotWrite(path, errno);
   }
   return absl::OkStatus();
 }
@@ -87,11 +97,7 @@ absl::StatusOr<Identity> Identity::Claim(const std::string& directory, const std
   identity.directory_ = directory;
   std::error_code error;
   fs::create_directories(directory + "/start", error);
-  if (error) {
-    return Error(
-        absl::StatusCode::kFailedPrecondition, reason::kPathUnreadable,
-        StrCat("cannot make ", directory, ": ", error.message(), "; choose another --dir"));
-  }
+  if (error) return CannotWrite(directory, error.value());
   ASSIGN_OR_RETURN(identity.lock_, Lock(directory + "/lock"));
   ASSIGN_OR_RETURN(identity.incarnation_, Random());
   const std::string path = directory + "/name";

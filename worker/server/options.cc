@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -12,13 +11,14 @@
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/cli/error_file.h"
+#include "common/cli/option_types.h"
+#include "common/cli/usage.h"
 #include "common/rpc/channel.h"
 #include "worker/ring/launch.h"
 
 namespace tandem::worker {
 namespace {
-
-constexpr int kUsage = 2;
 
 struct RawFlags {
   WorkerOptions options;
@@ -57,10 +57,11 @@ std::string DefaultExecutor() {
 
 void AddFlags(CLI::App* app, RawFlags* raw) {
   WorkerOptions& options = raw->options;
-  app->set_version_flag("--version", std::string("tandem-worker ") + TANDEM_VERSION);
-  app->add_option("--master", options.master, "The master's address")
+  app->set_version_flag("--version", StrCat(kProgram, " ", TANDEM_VERSION),
+                        "Print the version and exit");
+  app->add_option("--master", options.master, "The master's address, HOST:PORT")
       ->envname("TANDEM_ADDRESS")
-      ->type_name("HOST:PORT")
+      ->type_name("ADDRESS")
       ->capture_default_str();
   app->add_option("--dir", options.directory, "This worker's own folder; made when missing")
       ->required()
@@ -71,20 +72,21 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "The CPUs it may use, as taskset lists them (0-3,8); default: all it is allowed")
       ->type_name("LIST");
   app->add_option("--cores-max", raw->cores_max, "At most so many CPUs of those")
-      ->check(CLI::PositiveNumber);
+      ->check(cli::Count(1, CPU_SETSIZE));
   app->add_option("--cpu-groups", options.cpu_groups,
-                  "Core groups; default: one a NUMA node or last-level cache");
+                  "Core groups; default: one a NUMA node or last-level cache")
+      ->check(cli::Count(0, CPU_SETSIZE));
   app->add_option("--max-leases", options.max_leases, "The most leases in flight that it takes")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20))
+      ->check(cli::Count(1, uint64_t{1} << 20))
       ->capture_default_str();
   app->add_option("--local-data", raw->local_data,
                   "auto: map the master's files when it runs on this host; never: stream them")
-      ->check(CLI::IsMember({"auto", "never"}))
+      ->check(cli::OneOf({"auto", "never"}))
       ->capture_default_str();
   app->add_option("--on-master-lost", raw->on_master_lost,
                   "finish: go on with what it holds and report it later; kill: drop it when its "
                   "leases are over")
-      ->check(CLI::IsMember({"finish", "kill"}))
+      ->check(cli::OneOf({"finish", "kill"}))
       ->capture_default_str();
   app->add_option("--executor", options.executor,
                   "Default: the tandem-executor that came with this program")
@@ -102,6 +104,9 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
       ->capture_default_str();
   app->add_option("--cache-size", raw->cache_size, "Of one owner's operands on this server (16GiB)")
       ->type_name("SIZE");
+  app->add_option("--error-file", options.error_file,
+                  "Write why it could not start to this file, for the program that starts it")
+      ->type_name("FILE");
 }
 
 absl::Status Complete(RawFlags* raw) {
@@ -135,21 +140,15 @@ absl::Status Complete(RawFlags* raw) {
 std::variant<WorkerOptions, int> ParseFlags(int argc, char** argv) {
   CLI::App app(
       "Runs the work of one server for a Tandem master: leases ranges of tasks, runs them on this "
-      "server's cores, reports what is done.\n\nExample:\n  tandem-worker --master "
-      "10.0.0.1:7460 --dir /var/lib/tandem-worker",
-      "tandem-worker");
+      "server's cores, reports what is done.\n\nExamples:\n"
+      "  tandem-worker --master 10.0.0.1:7460 --dir /var/lib/tandem-worker\n"
+      "  tandem-worker --dir ./w1 --name w1 --cores 0-3\n",
+      kProgram);
   RawFlags raw;
   AddFlags(&app, &raw);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : kUsage;
-  }
+  if (const auto code = cli::ParseCommandLine(&app, argc, argv)) return *code;
   if (const absl::Status status = Complete(&raw); !status.ok()) {
-    std::fprintf(stderr, "tandem-worker: %s (%s)\n", std::string(status.message()).c_str(),
-                 ReasonOf(status).c_str());
-    return kUsage;
+    return cli::FailToStart(kProgram, status, raw.options.error_file);
   }
   return raw.options;
 }

@@ -16,6 +16,8 @@
 
 namespace tandem::worker {
 
+inline constexpr char kProgram[] = "tandem-worker";
+
 struct WorkerOptions {
   std::string name;       // "": what the folder remembers, or a new one
   std::string directory;  // of this worker alone
@@ -29,6 +31,7 @@ struct WorkerOptions {
   std::vector<std::string> kernel_paths;  // folders and files
   absl::Duration kernel_load_limit = absl::Seconds(10);
   uint64_t cache_bytes_max = 0;  // 0: the executor's default
+  std::string error_file;        // where it is written why it could not start; may be empty
 };
 
 // The options, or the exit code of a program that has said what there was to say (help, an error).

@@ -25,6 +25,8 @@ namespace {
 
 // Some 100 bytes each: a message stays far from its limit.
 constexpr size_t kUsagesAMessage = 4096;
+// How often the log says again that there is no master, or that it refuses this worker.
+constexpr absl::Duration kTroubleAgain = absl::Minutes(5);
 constexpr absl::Duration kGoodbyeMax = absl::Seconds(2);
 // The executor that is started only to be asked what it can.
 constexpr ExecutorId kProbe = 0;
@@ -287,12 +289,21 @@ void Supervisor::Disconnect(const absl::Status& why) {
   const absl::Duration wait = backoff_.Next();
   connect_at_ = clock_->Now() + wait;
   if (was_welcomed) {
+    trouble_.clear();
     TLOG(Warning, "master_lost", "name", identity_.name(), "why", ToStd(why.message()));
-  } else {
-    TLOG(Debug, "master_not_reached", "name", identity_.name(), "why", ToStd(why.message()), "wait",
-         HumanDuration(wait));
+  } else if (ReasonOf(why).empty() && IsNews("no master")) {
+    TLOG(Warning, "no_master_answers", "name", identity_.name(), "at", options_.master, "why",
+         ToStd(why.message()), "then", "tries on until one does");
   }
   events_.push_back(Disconnected{});
+}
+
+bool Supervisor::IsNews(const std::string& trouble) {
+  const MonoTime now = clock_->Now();
+  if (trouble == trouble_ && now < trouble_at_ + kTroubleAgain) return false;
+  trouble_ = trouble;
+  trouble_at_ = now;
+  return true;
 }
 
 void Supervisor::Handle(StreamClosed event) {
@@ -301,7 +312,7 @@ void Supervisor::Handle(StreamClosed event) {
   if (reason == reason::kVersionSkew) {
     result_ = event.status;
     done_ = true;
-  } else if (!reason.empty()) {
+  } else if (!reason.empty() && IsNews(reason)) {
     TLOG(Warning, "attach_refused", "name", identity_.name(), "reason", reason, "why",
          ToStd(event.status.message()));
   }

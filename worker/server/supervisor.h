@@ -61,6 +61,8 @@ class Supervisor {
   void AddCounters(worker::v1::WorkerMessage* message);
   void AddUsage(worker::v1::WorkerMessage* message);
   void Connect();
+  // Is this worth a line of the log: is it news, or was it last said long ago?
+  bool IsNews(const std::string& trouble);
   void Disconnect(const absl::Status& why);
   void Sleep();
   void Leave();
@@ -81,6 +83,8 @@ class Supervisor {
   MonoTime connect_at_;
   std::unique_ptr<ControlStream> stream_;
   uint64_t last_stream_ = 0;
+  std::string trouble_;  // with the master, as last logged
+  MonoTime trouble_at_;
   bool welcomed_ = false;  // on this stream
   bool draining_ = false;  // as this stream last said
   uint64_t pulse_ = 0;     // to be echoed

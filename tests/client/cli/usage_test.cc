@@ -1,4 +1,4 @@
-#include "client/cli/usage.h"
+#include "common/cli/usage.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,15 @@
-#include "client/cli/usage.h"
+#include "common/cli/usage.h"
 
+#include <iostream>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "client/cli/option_types.h"
 #include "common/base/error.h"
 #include "common/base/strings.h"
+#include "common/cli/exit_code.h"
+#include "common/cli/option_types.h"
 
 namespace tandem::cli {
 namespace {
@@ -102,6 +104,8 @@ class Help : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     const std::string type = TypeOf(*option);
     std::string text = type.empty() || option->get_positional() ? "" : " " + type;
+    if (!option->get_default_str().empty()) text += StrCat(" [", option->get_default_str(), "]");
+    if (!option->get_envname().empty()) text += StrCat(" ($", option->get_envname(), ")");
     if (option->get_required() && !option->get_positional()) text += " (required)";
     return text;
   }
@@ -142,6 +146,20 @@ std::string TypeOf(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return "";
   const std::string type = option.get_type_name();
   return type.substr(type.rfind(':') + 1);  // a check's own description comes last
+}
+
+std::optional<int> ParseCommandLine(CLI::App* app, int argc, char** argv) {
+  app->formatter(HelpFormatter());
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app->exit(help);
+  } catch (const CLI::ParseError& error) {
+    const absl::Status refused = UsageError(*app, error);
+    std::cerr << ErrorLine(refused, app->get_name()) << '\n';
+    return ExitCodeOf(refused);
+  }
+  return std::nullopt;
 }
 
 std::shared_ptr<CLI::FormatterBase> HelpFormatter() { return std::make_shared<Help>(); }

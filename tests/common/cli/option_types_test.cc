@@ -1,4 +1,4 @@
-#include "client/cli/option_types.h"
+#include "common/cli/option_types.h"
 
 #include <gtest/gtest.h>
 
@@ -36,6 +36,12 @@ TEST(OneOfTest, SuggestsTheNearest) {
   EXPECT_EQ(Refusal(check, "gpuu"), "\"gpuu\" is none of auto, cpu, gpu; did you mean gpu?");
   EXPECT_EQ(Refusal(check, "quantum"), "\"quantum\" is none of auto, cpu, gpu");
   EXPECT_EQ(check.get_description(), "auto|cpu|gpu");
+}
+
+TEST(OneOfTest, SuggestsTheSameWordInAnotherCase) {
+  const CLI::Validator check = OneOf({"PENDING", "RUNNING"});
+  EXPECT_EQ(Refusal(check, "running"),
+            "\"running\" is none of PENDING, RUNNING; did you mean RUNNING?");
 }
 
 TEST(OneOfTest, IsAStatusToo) {

@@ -8,8 +8,8 @@
 // own.
 //
 // Thread-safety: pure functions.
-#ifndef TANDEM_CLIENT_CLI_OPTION_TYPES_H_
-#define TANDEM_CLIENT_CLI_OPTION_TYPES_H_
+#ifndef TANDEM_COMMON_CLI_OPTION_TYPES_H_
+#define TANDEM_COMMON_CLI_OPTION_TYPES_H_
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -36,4 +36,4 @@ std::string DidYouMean(std::string_view typed, const std::vector<std::string>& n
 
 }  // namespace tandem::cli
 
-#endif  // TANDEM_CLIENT_CLI_OPTION_TYPES_H_
+#endif  // TANDEM_COMMON_CLI_OPTION_TYPES_H_

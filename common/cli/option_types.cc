@@ -1,8 +1,9 @@
-#include "client/cli/option_types.h"
+#include "common/cli/option_types.h"
 
 #include <charconv>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "common/base/error.h"
 #include "common/base/strings.h"
@@ -55,10 +56,13 @@ absl::Status CheckOneOf(std::string_view what, std::string_view text,
                         const std::vector<std::string>& words) {
   const std::string refused = RefusedWord(text, words);
   if (refused.empty()) return absl::OkStatus();
-  return InvalidError(reason::kBadArgument, StrCat(what, ": ", refused));
+  return InvalidError(reason::kBadArgument, StrCat(what, what.empty() ? "" : ": ", refused));
 }
 
 std::string DidYouMean(std::string_view typed, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (absl::EqualsIgnoreCase(ToAbsl(typed), name)) return StrCat("; did you mean ", name, "?");
+  }
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view near = Nearest(typed, views);
   return near.empty() ? "" : StrCat("; did you mean ", near, "?");
