@@ -4,8 +4,11 @@ import hashlib
 import random
 import socket
 
+import grpc
+from google.protobuf import descriptor_pb2
+
 from cluster_case import ClusterCase, main
-from raw_client import RawClient, Refused, temporary_protos
+from raw_client import RawClient, Refused, fields, temporary_protos
 
 
 # What gRPC itself says of bytes that are no message, which differs with its version.
@@ -302,6 +305,28 @@ class WireTest(ClusterCase):
                     self.client.stream_both(method, content, timeout=3)
                 except Refused:
                     continue
+
+    def call_raw(self, method, *requests):
+        rpc = self.client.channel.stream_stream("/" + method)
+        return list(rpc(iter(requests), timeout=30))
+
+    def test_health_is_that_of_grpc(self):
+        serving = b"\x08\x01"  # HealthCheckResponse{status: SERVING}
+        self.assertEqual(self.call_raw("grpc.health.v1.Health/Check", b""), [serving])
+        with self.assertRaises(grpc.RpcError) as unknown:
+            self.call_raw("grpc.health.v1.Health/Check", delimited(1, b"no.such.Service"))
+        self.assertEqual(unknown.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+    def test_reflection_lists_the_services_and_their_files(self):
+        method = "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+        [listed] = self.call_raw(method, delimited(7, b"*"))  # list_services
+        services = {fields(service)[1][0].decode() for service in fields(fields(listed)[6][0])[1]}
+        self.assertLessEqual({"tandem.v1.Jobs", "tandem.v1.Data", "tandem.v1.Cluster", "grpc.health.v1.Health"}, services)
+        [found] = self.call_raw(method, delimited(4, b"tandem.v1.Jobs"))  # file_containing_symbol
+        files = [descriptor_pb2.FileDescriptorProto.FromString(file) for file in fields(fields(found)[4][0])[1]]
+        methods = {method.name for file in files for service in file.service if service.name == "Jobs"
+                   for method in service.method}
+        self.assertLessEqual({"SubmitJob", "GetJob", "ListJobs", "WatchJob", "CancelJob"}, methods)
 
     def test_bytes_that_are_no_http(self):
         rng = random.Random(5)
