@@ -42,7 +42,7 @@ std::string FormatAskedFor(const std::vector<std::string>& words) {
 absl::Status Printed(int error) {
   if (error == 0) return absl::OkStatus();
   const bool full = error == ENOSPC || error == EDQUOT;
-  return Error(full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument,
+  return Error(full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kPermissionDenied,
                full ? reason::kDiskFull : reason::kPathUnwritable,
                StrCat("not all output could be written to stdout: ", std::strerror(error),
                       "; what is there is not complete"));
@@ -70,6 +70,7 @@ std::unique_ptr<CLI::App> MakeApp(Context* context) {
   app->require_subcommand(1);
   app->set_version_flag("--version", StrCat("tandem ", kVersion), "Print the version and exit");
   app->add_option("--address", context->address_flag, "The master's address")->type_name("ADDRESS");
+  AddFormat(app.get(), context);
   AddUpCommand(app.get(), context);
   AddRunCommands(app.get(), context);
   AddJobCommands(app.get(), context);

@@ -54,10 +54,50 @@ void Context::SayAway() const {
             << settings.Get("watch_patience").text << " for it to come back\n";
 }
 
+void Context::Print(const Record& record) {
+  if (list_.has_value()) {
+    list_->items.push_back(record.fields());
+  } else {
+    std::cout << record.Render(format());
+  }
+}
+
+void Context::PrintJson(std::string_view kind, const nlohmann::ordered_json& fields) {
+  if (list_.has_value()) {
+    list_->items.push_back(fields);
+  } else {
+    std::cout << RenderObject(kind, fields, format() == Format::kJsonl);
+  }
+}
+
+void Context::Print(const Table& table) {
+  if (list_.has_value()) {
+    for (const auto& item : table.items()) list_->items.push_back(item);
+  } else {
+    std::cout << table.Render(format());
+  }
+}
+
+void Context::BeginList(std::string_view kind) {
+  if (format() == Format::kJson) list_.emplace().kind = std::string(kind);
+}
+
+void Context::EndList() {
+  if (!list_.has_value()) return;
+  nlohmann::ordered_json fields = {{"items", std::move(list_->items)}};
+  if (!list_->errors.empty()) fields["errors"] = std::move(list_->errors);
+  std::cout << RenderObject(list_->kind, fields);
+  list_.reset();
+}
+
 void Context::Fail(const absl::Status& status) {
   std::cout.flush();
   std::cerr << ErrorLine(status) << '\n';
-  if (json()) std::cout << ErrorJson(status);
+  if (list_.has_value()) {
+    list_->errors.push_back(ErrorFields(status));
+  } else if (json()) {
+    std::cout << ErrorJson(status);
+  }
   exit_code = ExitCodeOf(status);
 }
 
@@ -105,6 +145,7 @@ CLI::App* AddGroup(CLI::App* parent, Context* context, const std::string& name,
                    const std::string& summary, const std::string& examples) {
   CLI::App* group = AddSubcommand(parent, context, name, summary, examples);
   group->require_subcommand(1);
+  AddFormat(group, context);
   return group;
 }
 

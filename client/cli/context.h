@@ -16,7 +16,10 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,14 +47,29 @@ struct Context {
   Progress::Style progress_style(bool quiet) const;
   // Connects on the first call.
   absl::StatusOr<client::Client*> client();
+  // One thing on stdout; within a list as JSON, one of its items.
+  void Print(const Record& record);
+  void PrintJson(std::string_view kind, const nlohmann::ordered_json& fields);
+  void Print(const Table& table);
+  // From here to EndList() everything that is printed with `-o json` becomes one document:
+  // {…, "kind": KIND, "items": […]}, and "errors" where there are any. Does nothing for others.
+  void BeginList(std::string_view kind);
+  void EndList();
   // Shows the error and sets the exit code.
   void Fail(const absl::Status& status);
   // The directory of this program: where its companions are.
   static std::string BinaryDirectory();
 
  private:
+  struct List {
+    std::string kind;
+    nlohmann::ordered_json items = nlohmann::ordered_json::array();
+    nlohmann::ordered_json errors = nlohmann::ordered_json::array();
+  };
+
   void SayAway() const;
 
+  std::optional<List> list_;
   std::unique_ptr<client::Client> client_;
 };
 

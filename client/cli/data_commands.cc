@@ -6,6 +6,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "client/cli/context.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/job_text.h"
 #include "client/cli/out_file.h"
 #include "client/cli/progress.h"
 #include "client/lib/hash_cache.h"
@@ -43,11 +45,13 @@ absl::Status PutFiles(Context* context, const DataFlags& flags) {
   {
     Progress progress(stderr, context->progress_style(flags.quiet), "upload", "bytes",
                       Clock::Real());
+    CatchInterrupts();
+    const OnInterrupt on_interrupt([client] { client->StopWaiting(); });
     ASSIGN_OR_RETURN(sent, client->Upload(uploads, [&](uint64_t done, uint64_t total) {
       progress.Update(done, total, "");
     }));
   }
-  Table table("blobs", {{"ID"}, {"SIZE"}, {"FILE"}});
+  Table table("uploads", {{"ID"}, {"SIZE"}, {"FILE"}});
   uint64_t total = 0;
   for (const client::Upload& upload : uploads) {
     total += upload.source.size();
@@ -79,16 +83,13 @@ std::string BlobStateName(const client::BlobSummary& blob) {
 Json BlobJson(const client::BlobSummary& blob) {
   Json jobs = Json::array();
   for (const JobId job : blob.jobs) jobs.push_back(job.value());
-  Json item = {{"id", blob.id.ToHex()},
-               {"bytes", blob.size},
-               {"created", Json()},
-               {"jobs", jobs},
-               {"job_count", blob.job_count},
-               {"in_use", blob.in_use},
-               {"unfinished", blob.unfinished}};
-  if (blob.created)
-    item["created"] = absl::FormatTime(absl::RFC3339_full, *blob.created, absl::UTCTimeZone());
-  return item;
+  return {{"id", blob.id.ToHex()},
+          {"bytes", blob.size},
+          {"created", TimeJson(blob.created)},
+          {"jobs", jobs},
+          {"job_count", blob.job_count},
+          {"in_use", blob.in_use},
+          {"unfinished", blob.unfinished}};
 }
 
 absl::Status ListBlobs(Context* context) {
@@ -98,10 +99,7 @@ absl::Status ListBlobs(Context* context) {
   Table table("blobs", {{"ID"}, {"SIZE"}, {"CREATED"}, {"STATE"}, {"JOBS"}});
   for (const client::BlobSummary& blob : blobs) {
     const std::string hex = blob.id.ToHex();
-    const std::string created =
-        blob.created ? absl::FormatTime("%Y-%m-%d %H:%M:%S", *blob.created, absl::LocalTimeZone())
-                     : "-";
-    table.Add({brief ? hex.substr(0, kShortId) : hex, HumanSize(blob.size), created,
+    table.Add({brief ? hex.substr(0, kShortId) : hex, HumanSize(blob.size), TimeText(blob.created),
                BlobStateName(blob), UsersText(blob)},
               BlobJson(blob));
   }
@@ -167,7 +165,8 @@ absl::Status RemoveBlobs(Context* context, const DataFlags& flags) {
   } else if (blobs.empty()) {
     return InvalidError(reason::kBadArgument, "give the blobs to delete, or --unused");
   }
-  Table table("blobs", {{"ID"}, {"SIZE"}});
+  Table table("deletions", {{"ID"}, {"SIZE"}});
+  context->BeginList("deletions");
   for (const BlobId& blob : blobs) {
     const absl::StatusOr<uint64_t> bytes = client->DeleteBlob(blob);
     // What a job has begun to use, or another command has deleted, meanwhile is no longer unused.
@@ -180,7 +179,8 @@ absl::Status RemoveBlobs(Context* context, const DataFlags& flags) {
     }
     table.Add({blob.ToHex(), HumanSize(*bytes)}, {{"id", blob.ToHex()}, {"bytes", *bytes}});
   }
-  std::cout << table.Render(context->format());
+  context->Print(table);
+  context->EndList();
   return absl::OkStatus();
 }
 

@@ -16,7 +16,6 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
-#include "common/base/utf8.h"
 #include "common/cli/option_types.h"
 
 namespace tandem::cli {
@@ -50,9 +49,6 @@ absl::Status List(Context* context, const JobFlags& flags) {
     const auto state = client::JobStateFromName(name);
     if (state.has_value()) filter.states.push_back(*state);  // --state has checked it
   }
-  if (!IsUtf8(flags.name_prefix)) {
-    return WithField(InvalidError(reason::kBadArgument, "--name is not UTF-8"), "--name");
-  }
   filter.name_prefix = flags.name_prefix;
   ASSIGN_OR_RETURN(filter.labels, ParseLabels(flags.labels));
   if (!flags.since.empty()) {
@@ -73,22 +69,24 @@ absl::Status List(Context* context, const JobFlags& flags) {
 }
 
 // Calls `work` for each selected job; goes on after an error and keeps the last exit code that is
-// not 0.
-absl::Status ForEach(Context* context, const JobFlags& flags,
+// not 0. A selector that may name several jobs gives one list as JSON, of `kind`.
+absl::Status ForEach(Context* context, const JobFlags& flags, std::string_view kind,
                      absl::FunctionRef<absl::Status(client::Client*, JobId)> work) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const auto jobs, Select(client, flags.selector));
+  if (!NamesOne(flags.selector)) context->BeginList(kind);
   for (const JobId job : jobs) {
     const absl::Status status = work(client, job);
-    if (ReasonOf(status) == reason::kInterrupted) return status;
     if (!status.ok()) context->Fail(status);
+    if (ReasonOf(status) == reason::kInterrupted) break;
   }
+  context->EndList();
   return absl::OkStatus();
 }
 
 absl::Status Show(Context* context, client::Client* client, JobId job) {
   ASSIGN_OR_RETURN(const auto info, client->Get(job));
-  std::cout << JobRecord(info).Render(context->format());
+  context->Print(JobRecord(info));
   return absl::OkStatus();
 }
 
@@ -97,8 +95,8 @@ absl::Status Wait(Context* context, client::Client* client, JobId job, const Job
   if (flags.on_ctrl_c == "ask") options.on_ctrl_c = OnCtrlC::kAskToCancel;
   CatchForWait(options.on_ctrl_c);
   ASSIGN_OR_RETURN(const auto info, WaitWithProgress(client, job, options));
-  SayEnd(client, info, {});
-  if (context->json()) std::cout << JobRecord(info).Render(context->format());
+  SayEnd(client, info, ItemNamesOf(info));
+  if (context->json()) context->Print(JobRecord(info));
   if (info.state != client::JobState::kSucceeded) context->exit_code = ExitCodeOf(info.state);
   return absl::OkStatus();
 }
@@ -109,7 +107,7 @@ absl::Status ShowProgress(Context* context, client::Client* client, JobId job) {
   if (context->format() == Format::kTable || context->format() == Format::kWide) {
     std::cout << ProgressLine(info) << '\n';
   } else {
-    std::cout << JobRecord(info).Render(context->format());
+    context->Print(JobRecord(info));
   }
   return absl::OkStatus();
 }
@@ -120,7 +118,7 @@ absl::Status Cancel(Context* context, client::Client* client, JobId job) {
   if (ended) info = client->Get(job);  // what was asked for is so: it does not run
   RETURN_IF_ERROR(info.status());
   std::cerr << (ended ? "it had already ended: " : "") << EndLine(*info) << '\n';
-  if (context->json()) std::cout << JobRecord(*info).Render(context->format());
+  if (context->json()) context->Print(JobRecord(*info));
   return absl::OkStatus();
 }
 
@@ -130,15 +128,11 @@ absl::Status PrintSmall(Context* context, client::Client* client, const client::
   if (context->json()) {
     nlohmann::ordered_json values = nlohmann::ordered_json::object();
     for (const SmallOutput& output : small) values[output.name] = output.value;
-    std::cout << RenderObject("results", {{"job", job.id.value()}, {"outputs", values}},
-                              context->format() == Format::kJsonl);
+    context->PrintJson("results", {{"job", job.id.value()}, {"outputs", values}});
     return absl::OkStatus();
   }
   std::cout << SmallOutputsText(small);
-  if (small.empty()) {
-    std::cerr << "job " << job.id
-              << " has no small output; write one to a file with --out NAME=@PATH\n";
-  }
+  std::cerr << LeftBehind(job, {}, small);
   return absl::OkStatus();
 }
 
@@ -158,16 +152,16 @@ absl::Status Results(Context* context, client::Client* client, JobId job, const 
 }
 
 absl::Status Failures(Context* context, client::Client* client, JobId job, uint64_t limit) {
+  ASSIGN_OR_RETURN(const auto info, client->Get(job));
   ASSIGN_OR_RETURN(const auto failures, client->Failures(job, limit));
-  std::cout << FailureTable(failures).Render(context->format());
+  context->Print(FailureTable(info, failures, ItemNamesOf(info)));
   return absl::OkStatus();
 }
 
 absl::Status Explain(Context* context, client::Client* client, JobId job) {
   ASSIGN_OR_RETURN(const client::JobExplanation explanation, client->Explain(job));
   if (context->json()) {
-    std::cout << RenderObject("job_explanation", ExplanationJson(explanation),
-                              context->format() == Format::kJsonl);
+    context->PrintJson("job_explanation", ExplanationJson(explanation));
   } else {
     std::cout << ExplanationText(explanation);
   }
@@ -176,13 +170,16 @@ absl::Status Explain(Context* context, client::Client* client, JobId job) {
 
 using Flags = std::shared_ptr<JobFlags>;
 
-// A command on the jobs that a selector names: `work` is called for each.
+// A command on the jobs that a selector names: `work` is called for each. `kind`: of the list that
+// they make as JSON.
 CLI::App* AddSelecting(CLI::App* job, Context* context, const Flags& flags, const std::string& name,
                        const std::string& summary, const std::string& examples,
-                       std::function<absl::Status(client::Client*, JobId)> work) {
-  CLI::App* command = AddCommand(
-      job, context, name, summary, examples,
-      [context, flags, work = std::move(work)] { return ForEach(context, *flags, work); });
+                       std::function<absl::Status(client::Client*, JobId)> work,
+                       std::string_view kind = "jobs") {
+  CLI::App* command = AddCommand(job, context, name, summary, examples,
+                                 [context, flags, kind, work = std::move(work)] {
+                                   return ForEach(context, *flags, kind, work);
+                                 });
   command->add_option("jobs", flags->selector, "7, 1-3, 2-10:2, 1,4,7-9, last or all")
       ->required()
       ->type_name("JOBS");
@@ -234,14 +231,15 @@ void AddWait(CLI::App* job, Context* context, const Flags& flags) {
 }
 
 void AddResults(CLI::App* job, Context* context, const Flags& flags) {
-  CLI::App* results =
-      AddSelecting(job, context, flags, "results", "Fetch a job's results, while it runs too.",
-                   "  tandem job results last\n  tandem job results 7 --out call=@call.npy\n"
-                   "  tandem job results 8 --out edges=@edges/ --tasks 100-199\n",
-                   [context, flags](client::Client* client, JobId id) {
-                     CatchInterrupts();
-                     return Results(context, client, id, *flags);
-                   });
+  CLI::App* results = AddSelecting(
+      job, context, flags, "results", "Fetch a job's results, while it runs too.",
+      "  tandem job results last\n  tandem job results 7 --out call=@call.npy\n"
+      "  tandem job results 8 --out edges=@edges/ --tasks 100-199\n",
+      [context, flags](client::Client* client, JobId id) {
+        CatchInterrupts();
+        return Results(context, client, id, *flags);
+      },
+      "job_results");
   results->add_option("--out", flags->outs, "output=@file.npy, output=@directory/ or output=-")
       ->type_name("NAME=@PATH")
       ->allow_extra_args(false);
@@ -264,17 +262,20 @@ void AddJobCommands(CLI::App* app, Context* context) {
   AddSelecting(
       job, context, flags, "explain", "Say where a job's time went, and what would make it faster.",
       "  tandem job explain last\n  tandem job explain 7 -o json\n",
-      [context](client::Client* client, JobId id) { return Explain(context, client, id); });
+      [context](client::Client* client, JobId id) { return Explain(context, client, id); },
+      "job_explanations");
   AddWait(job, context, flags);
   AddSelecting(job, context, flags, "cancel", "Cancel jobs. What is done stays readable.",
                "  tandem job cancel 7\n  tandem job cancel all\n",
                [context](client::Client* client, JobId id) { return Cancel(context, client, id); });
   AddResults(job, context, flags);
-  AddSelecting(job, context, flags, "failures", "List the tasks that failed, with their reasons.",
-               "  tandem job failures last\n",
-               [context, flags](client::Client* client, JobId id) {
-                 return Failures(context, client, id, flags->limit);
-               })
+  AddSelecting(
+      job, context, flags, "failures", "List the tasks that failed, with their reasons.",
+      "  tandem job failures last\n",
+      [context, flags](client::Client* client, JobId id) {
+        return Failures(context, client, id, flags->limit);
+      },
+      "failures")
       ->add_option("--limit", flags->limit, "At most so many")
       ->check(Count(1));
 }

@@ -18,16 +18,6 @@ std::string KernelName(const JobSpec& spec) {
   return kernel.ok() ? kernel->name : spec.kernel;
 }
 
-Json TimeJson(const std::optional<absl::Time>& time) {
-  if (!time.has_value()) return nullptr;
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", *time, absl::UTCTimeZone());
-}
-
-std::string TimeText(const std::optional<absl::Time>& time) {
-  return time.has_value() ? absl::FormatTime("%Y-%m-%d %H:%M:%S", *time, absl::LocalTimeZone())
-                          : "-";
-}
-
 std::optional<absl::Duration> Took(const client::JobInfo& job) {
   if (!job.submitted.has_value() || !job.ended.has_value()) return std::nullopt;
   return *job.ended - *job.submitted;
@@ -65,6 +55,16 @@ std::string StateText(const client::JobInfo& job) {
 }
 
 }  // namespace
+
+Json TimeJson(const std::optional<absl::Time>& time) {
+  if (!time.has_value()) return nullptr;
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", *time, absl::UTCTimeZone());
+}
+
+std::string TimeText(const std::optional<absl::Time>& time) {
+  return time.has_value() ? absl::FormatTime("%Y-%m-%d %H:%M:%S", *time, absl::LocalTimeZone())
+                          : "-";
+}
 
 Json JobJson(const client::JobInfo& job) {
   return {{"id", job.id.value()},
@@ -235,11 +235,25 @@ Record PlanRecord(const client::JobPlan& plan, uint64_t upload_bytes) {
   return record;
 }
 
-Table FailureTable(const std::vector<TaskFailure>& failures) {
-  Table table("failures", {{"TASK"}, {"ATTEMPT"}, {"REASON"}});
+Table FailureTable(const client::JobInfo& job, const std::vector<TaskFailure>& failures,
+                   const std::vector<std::string>& item_names) {
+  std::vector<Column> columns = {{"TASK"}, {"ATTEMPT"}, {"REASON"}};
+  if (!item_names.empty()) columns.insert(columns.begin() + 2, {"ITEM"});
+  Table table("failures", std::move(columns));
   for (const TaskFailure& failure : failures) {
-    table.Add({StrCat(failure.task), StrCat(failure.attempt), failure.reason},
-              {{"task", failure.task}, {"attempt", failure.attempt}, {"reason", failure.reason}});
+    Json item = {{"task", failure.task},
+                 {"attempt", failure.attempt},
+                 {"reason", failure.reason},
+                 {"job", job.id.value()},
+                 {"item", nullptr}};
+    std::vector<std::string> cells = {StrCat(failure.task), StrCat(failure.attempt)};
+    if (!item_names.empty()) {
+      const bool named = failure.task < item_names.size();
+      cells.push_back(named ? item_names[failure.task] : "-");
+      if (named) item["item"] = item_names[failure.task];
+    }
+    cells.push_back(failure.reason);
+    table.Add(std::move(cells), std::move(item));
   }
   return table;
 }

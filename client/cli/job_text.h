@@ -14,6 +14,8 @@
 
 namespace tandem::cli {
 
+std::string TimeText(const std::optional<absl::Time>& time);
+nlohmann::ordered_json TimeJson(const std::optional<absl::Time>& time);
 nlohmann::ordered_json JobJson(const client::JobInfo& job);
 Table JobTable(const std::vector<client::JobInfo>& jobs);
 Record JobRecord(const client::JobInfo& job);
@@ -25,7 +27,8 @@ std::string EndLine(const client::JobInfo& job);
 std::string ProgressLine(const client::JobInfo& job);
 // `upload_bytes`: what would have to be uploaded.
 Record PlanRecord(const client::JobPlan& plan, uint64_t upload_bytes);
-Table FailureTable(const std::vector<TaskFailure>& failures);
+Table FailureTable(const client::JobInfo& job, const std::vector<TaskFailure>& failures,
+                   const std::vector<std::string>& item_names);
 
 }  // namespace tandem::cli
 

@@ -287,6 +287,24 @@ absl::StatusOr<std::vector<SmallOutput>> SmallOutputs(client::Client* client,
   return small;
 }
 
+std::string LeftBehind(const client::JobInfo& job, const std::vector<OutTarget>& targets,
+                       const std::vector<SmallOutput>& small) {
+  std::string names, command;
+  for (const client::OutputInfo& output : job.outputs) {
+    const auto same = [&](const auto& other) { return other == output.name; };
+    const auto target_of = [&](const OutTarget& target) { return same(target.output); };
+    const auto small_of = [&](const SmallOutput& one) { return same(one.name); };
+    if (std::any_of(targets.begin(), targets.end(), target_of)) continue;
+    if (std::any_of(small.begin(), small.end(), small_of)) continue;
+    StrAppend(&names, names.empty() ? "" : ", ", output.name, " ", output.tensor.ToString());
+    StrAppend(&command, " --out ", output.name, "=@", output.name,
+              output.tensor.ragged() ? "/" : ".npy");
+  }
+  if (names.empty()) return "";
+  return StrCat("not shown: ", names, "; fetch with `tandem job results ", job.id.value(), command,
+                "`\n");
+}
+
 std::string SmallOutputsText(const std::vector<SmallOutput>& outputs) {
   std::string text;
   for (const auto& [name, value] : outputs) StrAppend(&text, name, " = ", ValueText(value), "\n");

@@ -61,6 +61,10 @@ absl::StatusOr<std::vector<SmallOutput>> SmallOutputs(client::Client* client,
                                                       const std::vector<OutTarget>& targets,
                                                       uint64_t elements_max,
                                                       const client::TaskSelection& tasks);
+// What of an ended job is neither written nor small, and the command that fetches it, as a line;
+// "" for nothing.
+std::string LeftBehind(const client::JobInfo& job, const std::vector<OutTarget>& targets,
+                       const std::vector<SmallOutput>& small);
 // "hits = 785398" in lines.
 std::string SmallOutputsText(const std::vector<SmallOutput>& outputs);
 

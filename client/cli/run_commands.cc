@@ -5,6 +5,7 @@
 #include "client/cli/context.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/follow.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/job_text.h"
 #include "client/cli/results.h"
 #include "client/cli/run_flags.h"
@@ -70,6 +71,7 @@ absl::Status UploadAll(client::Client* client, const client::PreparedJob& job,
                        Progress::Style style) {
   if (job.uploads.empty()) return absl::OkStatus();
   Progress progress(stderr, style, "upload", "bytes", Clock::Real());
+  const OnInterrupt on_interrupt([client] { client->StopWaiting(); });
   return client
       ->Upload(job.uploads,
                [&](uint64_t sent, uint64_t total) { progress.Update(sent, total, ""); })
@@ -104,6 +106,7 @@ absl::Status Finish(Context* context, client::Client* client, const client::JobI
   } else if (whole && !printed && !HasStdout(targets)) {
     ASSIGN_OR_RETURN(const auto small, SmallOutputs(client, job, targets, kRunPrintedMax, {}));
     std::cout << SmallOutputsText(small);
+    std::cerr << LeftBehind(job, targets, small);
   }
   return absl::OkStatus();
 }
@@ -132,8 +135,8 @@ absl::Status Run(Context* context, const RunFlags& flags) {
                         StrCat("an output and ", flags.follow ? "--follow" : "-o",
                                " cannot both go to stdout; give the output a file"));
   }
-  RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
   CatchForWait(flags.on_ctrl_c == "ask" ? OnCtrlC::kAskToCancel : OnCtrlC::kDetach);
+  RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
   ASSIGN_OR_RETURN(client::JobInfo info, client->Submit(planned.job.spec, flags.request_id));
   if (!flags.quiet) std::cerr << "job " << info.id << " submitted\n";
   uint64_t printed = 0;
@@ -147,6 +150,7 @@ absl::Status Submit(Context* context, const RunFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const Planned planned, Plan(client, flags));
   if (flags.dry_run) return DryRun(context, client, planned);
+  CatchInterrupts();
   RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
   ASSIGN_OR_RETURN(const client::JobInfo info, client->Submit(planned.job.spec, flags.request_id));
   std::cout << (context->json() ? JobRecord(info).Render(context->format())

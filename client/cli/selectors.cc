@@ -70,4 +70,8 @@ absl::StatusOr<std::vector<JobId>> SelectJobs(
   return jobs;
 }
 
+bool NamesOne(std::string_view text) {
+  return text == "last" || text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace tandem::cli

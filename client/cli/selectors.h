@@ -22,6 +22,9 @@ inline constexpr uint64_t kSelectedMax = 100'000;
 absl::StatusOr<std::vector<JobId>> SelectJobs(
     std::string_view text, absl::FunctionRef<absl::StatusOr<std::vector<JobId>>()> newest_first);
 
+// Does it name one job, however many there are: `7` or `last`?
+bool NamesOne(std::string_view text);
+
 }  // namespace tandem::cli
 
 #endif  // TANDEM_CLIENT_CLI_SELECTORS_H_

@@ -16,10 +16,10 @@ namespace {
 absl::Status CheckAddress(const std::string& text) { return rpc::ParseAddress(text).status(); }
 absl::Status CheckDuration(const std::string& text) { return ParseDuration(text).status(); }
 absl::Status CheckFormat(const std::string& text) {
-  return CheckOneOf("output", text, {"table", "wide", "json", "jsonl", "name"});
+  return CheckOneOf("", text, {"table", "wide", "json", "jsonl", "name"});
 }
 absl::Status CheckProgress(const std::string& text) {
-  return CheckOneOf("progress", text, {"auto", "bar", "lines", "none"});
+  return CheckOneOf("", text, {"auto", "bar", "lines", "none"});
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ class Table {
   // The first cell is the row's name.
   void Add(std::vector<std::string> cells, nlohmann::ordered_json item);
   std::string Render(Format format) const;
+  const nlohmann::ordered_json& items() const { return items_; }
 
  private:
   std::string RenderText(bool wide) const;
@@ -62,6 +63,7 @@ class Record {
   // Left out where the value is empty.
   void Line(std::string_view title, std::string_view value);
   std::string Render(Format format) const;
+  const nlohmann::ordered_json& fields() const { return fields_; }
 
  private:
   std::string kind_, name_;

@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/generator.h"
 
 namespace tandem::client {
 namespace {
@@ -259,6 +260,21 @@ absl::StatusOr<OperandSpec> FromList(const OperandSig& operand, std::string_view
   return spec;
 }
 
+// Several files, which only an operand of many items takes.
+absl::Status RefuseMany(const OperandSig& operand, std::string_view value) {
+  const std::string_view path = value.starts_with('@')       ? value.substr(1)
+                                : value.starts_with("path:") ? value.substr(5)
+                                                             : std::string_view();
+  const bool many = path.starts_with("list:") || path.find_first_of("*?") != std::string_view::npos;
+  if (!many || IsThere(path)) return absl::OkStatus();
+  return InvalidError(
+      reason::kBadArgument,
+      StrCat(Quoted(value), " names many files, but operand ", operand.name,
+             " is one array: join them into one file (numpy.save('all.npy', numpy.concatenate([…]))"
+             ") and give ",
+             operand.name, "=@all.npy, or run a job for each"));
+}
+
 }  // namespace
 
 absl::StatusOr<Locator> LocateBytes(const ByteSource& source, std::string_view what,
@@ -276,6 +292,7 @@ absl::StatusOr<OperandSpec> DenseOperand(const Signature& signature, const Opera
                                          std::string_view value, ExtentValues known,
                                          std::vector<Upload>* uploads) {
   const FileReader reader(signature, operand, known);
+  RETURN_IF_ERROR(RefuseMany(operand, value));
   if (value.starts_with('@')) return FromFile(reader, operand, value.substr(1), uploads);
   if (value.starts_with("path:")) return FromPath(reader, operand, value.substr(5));
   if (value.starts_with('[')) return FromList(operand, value, uploads);
@@ -284,6 +301,12 @@ absl::StatusOr<OperandSpec> DenseOperand(const Signature& signature, const Opera
         reason::kBadArgument,
         StrCat(Quoted(value), " is a file: upload it as ", operand.name, "=@", value,
                ", or have workers read it as ", operand.name, "=path:", value));
+  }
+  // Not a generator by its name, but written as one: its own error names the nearest.
+  const std::string_view name = value.substr(0, value.find('('));
+  const std::string_view near = Nearest(name, {"uniform", "iota", "constant"});
+  if (!near.empty() || name.size() < value.size()) {
+    RETURN_IF_ERROR(ParseGenerator(value, operand.dtype).status());
   }
   return InvalidError(
       reason::kBadArgument,

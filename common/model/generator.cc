@@ -1,11 +1,13 @@
 #include "common/model/generator.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/error.h"
@@ -143,6 +145,12 @@ absl::Status BadGenerator(std::string_view text, std::string_view what) {
              ": write uniform(seed=7, lo=0, hi=1), iota(start=0, step=1) or constant(3.5)"));
 }
 
+// " (did you mean NEAR?)" or "".
+std::string MeantToBe(std::string_view typed, const std::vector<std::string_view>& names) {
+  const std::string_view near = Nearest(typed, names);
+  return near.empty() ? "" : StrCat(" (did you mean ", near, "?)");
+}
+
 using Arguments = std::map<std::string, std::string, std::less<>>;
 
 // "name(a=1, b=2)" or "name"; a bare value is stored under "value".
@@ -163,6 +171,22 @@ absl::Status SplitCall(std::string_view text, std::string_view* name, Arguments*
     if (!arguments->emplace(key, value).second) {
       return BadGenerator(text, StrCat("gives ", key, " twice"));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNames(std::string_view text, std::string_view name, const Arguments& arguments) {
+  static const std::map<std::string_view, std::vector<std::string_view>> kKnown = {
+      {"uniform", {"seed", "lo", "hi"}}, {"iota", {"start", "step"}}, {"constant", {"value"}}};
+  const auto known = kKnown.find(name);
+  if (known == kKnown.end()) {
+    return BadGenerator(
+        text, StrCat("has no known name", MeantToBe(name, {"uniform", "iota", "constant"})));
+  }
+  for (const auto& [key, value] : arguments) {
+    const auto& keys = known->second;
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    return BadGenerator(text, StrCat("takes no argument ", Quoted(key), MeantToBe(key, keys)));
   }
   return absl::OkStatus();
 }
@@ -215,20 +239,16 @@ absl::StatusOr<Generator> ParseGenerator(std::string_view text, DType dtype) {
   std::string_view name;
   Arguments arguments;
   RETURN_IF_ERROR(SplitCall(text, &name, &arguments));
+  RETURN_IF_ERROR(CheckNames(text, name, arguments));
   Generator generator;
   if (name == "uniform") {
     ASSIGN_OR_RETURN(generator, ParseUniform(&arguments, dtype));
   } else if (name == "iota") {
     ASSIGN_OR_RETURN(generator, ParseIota(&arguments, dtype));
-  } else if (name == "constant") {
+  } else {
     ConstantGenerator g;
     ASSIGN_OR_RETURN(g.value, TakeArgument(&arguments, "value", dtype, std::nullopt));
     generator = g;
-  } else {
-    return BadGenerator(text, "has no known name");
-  }
-  if (!arguments.empty()) {
-    return BadGenerator(text, StrCat("takes no argument ", Quoted(arguments.begin()->first)));
   }
   RETURN_IF_ERROR(ValidateGenerator(generator, dtype));
   return generator;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <system_error>
 
 #include "common/base/error.h"
 #include "common/base/strings.h"
@@ -107,21 +108,41 @@ absl::StatusOr<Scalar> ParseInteger(std::string_view text, DType dtype) {
   return Scalar::FromBits(dtype, IntegerBits(dtype, value));
 }
 
+bool IsTooLarge(std::errc error, const char* end, const char* last) {
+  return error == std::errc::result_out_of_range && end == last;
+}
+
+absl::Status OutOfRange(std::string_view text, DType dtype) {
+  double least = std::numeric_limits<double>::min(), most = std::numeric_limits<double>::max();
+  if (dtype == DType::kF32) {
+    least = std::numeric_limits<float>::min();
+    most = std::numeric_limits<float>::max();
+  } else if (dtype != DType::kF64) {
+    least = dtype == DType::kF16 ? 6.10352e-5 : 1.17549e-38;
+    most = dtype == DType::kF16 ? 65504 : 3.38953e38;
+  }
+  return InvalidError(reason::kBadArgument,
+                      StrCat(Quoted(text), " is out of the range of ", DTypeName(dtype),
+                             ", whose numbers are of sizes from ", least, " to ", most));
+}
+
 absl::StatusOr<Scalar> ParseFloat(std::string_view text, DType dtype) {
   const std::string_view digits = !text.empty() && text[0] == '+' ? text.substr(1) : text;
   const char* last = digits.data() + digits.size();
   if (dtype == DType::kF32) {
     float value = 0;
     const auto [end, error] = std::from_chars(digits.data(), last, value);
+    if (IsTooLarge(error, end, last)) return OutOfRange(text, dtype);
     if (error != std::errc() || end != last) return Expected(text, dtype, "a finite number");
     return Scalar::FromBits(dtype, std::bit_cast<uint32_t>(value));
   }
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), last, value);
+  if (IsTooLarge(error, end, last)) return OutOfRange(text, dtype);
   if (error != std::errc() || end != last) return Expected(text, dtype, "a finite number");
   const uint64_t bits = FloatBits(dtype, value);
   if (std::isfinite(value) && !std::isfinite(FloatOf(dtype, bits))) {
-    return Expected(text, dtype, "a number within the range");
+    return OutOfRange(text, dtype);
   }
   return Scalar::FromBits(dtype, bits);
 }

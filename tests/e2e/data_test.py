@@ -110,6 +110,25 @@ class DataTest(unittest.TestCase):
         self.assertNotIn("400MiB of 400MiB sent", err)
         self.assertEqual([(b["id"], b["unfinished"]) for b in self.blobs()], [(sha256(path), False)])
 
+    def test_ctrl_c_leaves_an_upload_that_goes_on_when_it_is_asked_for_again(self):
+        self.cluster.start_master()
+        path = self.file("large", 400)
+        for words in (("data", "put", path), ("run", "histogram", f"value=@{path}")):
+            put = self.cluster.start_command(*words)
+            before = self.came(put)
+            wait_for("some of the upload", lambda: self.came(put) >= before + (8 << 20))
+            put.send_signal(signal.SIGINT)
+            out, err = put.communicate(timeout=60)
+            self.assertEqual((put.returncode, out), (130, ""), err)
+            said = [line for line in err.splitlines() if line.startswith("tandem: ")]
+            self.assertEqual(len(said), 1, err)
+            self.assertIn("goes on where this one ended", said[0])
+            self.assertTrue(said[0].endswith("(INTERRUPTED)"), err)
+        self.assertEqual(self.cluster.tandem("job", "ls", "-o", "name")[0], "")
+        _, err = self.cluster.tandem("data", "put", path)
+        self.assertNotIn("400MiB of 400MiB sent", err)
+        self.assertEqual([(b["id"], b["unfinished"]) for b in self.blobs()], [(sha256(path), False)])
+
     def test_an_upload_that_nobody_goes_on_with_is_swept(self):
         self.cluster.start_master("--keep-uploads", "1s")
         self.unfinished()

@@ -17,7 +17,9 @@ FIELDS = {
     "worker": {"id", "name", "state", "address", "version", "leases", "leaves_done", "devices", "rates"},
     "kernel": {"name", "identity", "signature", "class", "summary", "split_axes", "cost_ns", "cost_units", "failures"},
     "master": {"address", "version", "cluster_id", "epoch", "workers", "jobs_running", "counters"},
-    "failure": {"task", "attempt", "reason"},
+    "failure": {"task", "attempt", "reason", "job", "item"},
+    "upload": {"id", "bytes", "file"},
+    "deletion": {"id", "bytes"},
     "version": {"part", "name", "version"},
     "setting": {"key", "value", "origin", "where"},
     "finding": {"check", "verdict", "found", "mend", "reason", "facts"},
@@ -81,6 +83,59 @@ class FormatsTest(unittest.TestCase):
             self.assertEqual(line.count("\n"), 1)
             self.check(json.loads(line), words)
             self.assertEqual(len(self.cluster.tandem(*words, "-o", "name")[0].split()), 1)
+
+    def test_several_things_are_one_document(self):
+        last = int(self.cluster.tandem("job", "ls", "-o", "name", "--limit", "1")[0])
+        self.cluster.tandem("run", "noop", "n=3")
+        both = f"{last}-{last + 1}"
+        for words, kind, one in ((["show"], "jobs", "job"), (["progress"], "jobs", "job"), (["wait"], "jobs", "job"),
+                                 (["cancel"], "jobs", "job"), (["results"], "job_results", "results"),
+                                 (["explain"], "job_explanations", "job_explanation")):
+            shown = json.loads(self.cluster.tandem("job", *words, both, "-o", "json")[0])
+            self.assertEqual(list(shown), ["api_version", "kind", "items"], words)
+            self.assertEqual((shown["api_version"], shown["kind"], len(shown["items"])), ("tandem.v1", kind, 2), words)
+            for item in shown["items"]:
+                self.assertLessEqual(FIELDS[one], set(item), words)
+            lines = self.cluster.tandem("job", *words, both, "-o", "jsonl")[0].splitlines()
+            self.assertEqual([self.check(json.loads(line), words) for line in lines], [one, one])
+            # One that is named as a list is a list as well.
+            shown = json.loads(self.cluster.tandem("job", *words, f"{last}-{last}", "-o", "json")[0])
+            self.assertEqual((shown["kind"], len(shown["items"])), (kind, 1))
+        self.assertEqual(json.loads(self.cluster.tandem("job", "failures", both, "-o", "json")[0])["kind"], "failures")
+
+    def test_one_that_is_not_there_is_an_error_in_the_document(self):
+        last = int(self.cluster.tandem("job", "ls", "-o", "name", "--limit", "1")[0])
+        code, out, err = self.cluster.run("job", "show", f"{last},999", "-o", "json")
+        shown = json.loads(out)
+        self.assertEqual(code, 3, err)
+        self.assertEqual((shown["kind"], [item["id"] for item in shown["items"]]), ("jobs", [last]))
+        self.assertEqual([sorted(error) for error in shown["errors"]], [["code", "field", "message", "reason"]])
+        self.assertEqual(shown["errors"][0]["reason"], "JOB_NOT_FOUND")
+
+    def test_the_format_may_stand_before_the_command(self):
+        for words in (["-o", "json", "job", "ls"], ["job", "-o", "json", "ls"], ["--output=json", "job", "ls"]):
+            self.assertEqual(json.loads(self.cluster.tandem(*words)[0])["kind"], "jobs", words)
+
+    def test_what_was_uploaded_and_what_was_deleted(self):
+        path = self.cluster.path("bytes")
+        with open(path, "wb") as file:
+            file.write(b"some bytes")
+        for kind, words in (("uploads", ["put", path]), ("deletions", ["rm", "--unused"])):
+            shown = json.loads(self.cluster.tandem("data", *words, "-o", "json")[0])
+            self.assertEqual((sorted(shown), shown["kind"]), (["api_version", "items", "kind"], kind))
+            self.assertEqual(set(shown["items"][0]), FIELDS[kind[:-1]])
+        code, out, _ = self.cluster.run("data", "rm", "ab" * 32, "-o", "json")
+        self.assertEqual((code, json.loads(out)["errors"][0]["reason"]), (3, "BLOB_NOT_FOUND"))
+
+    def test_times_are_written_alike(self):
+        path = self.cluster.path("timed")
+        with open(path, "wb") as file:
+            file.write(b"other bytes")
+        self.cluster.tandem("data", "put", path, "-q")
+        blob = json.loads(self.cluster.tandem("data", "ls", "-o", "json")[0])["items"][0]
+        job = json.loads(self.cluster.tandem("job", "show", "last", "-o", "json")[0])
+        for time in (blob["created"], job["submitted"]):
+            self.assertRegex(time, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 
     def test_no_failures_are_an_empty_list(self):
         shown = json.loads(self.cluster.tandem("job", "failures", "last", "-o", "json")[0])

@@ -97,6 +97,15 @@ class OperandsTest(ClusterCase):
                             ("iota(step=x)", "step"), ("uniform(seed=1", "does not end"),
                             ("constant(nan", "does not end"), ("iota(hi=3)", "hi")):
             self.refused(2, "BAD_LOCATOR", says, "run", "saxpy", "scale=1", f"x={value}", "y=[1,2]")
+        for value, says in (("unifrom(seed=1)", "did you mean uniform?"), ("uniform(sed=1)", "did you mean seed?"),
+                            ("iota(stepp=2)", "did you mean step?"), ("constant(valu=2)", "did you mean value?"),
+                            ("constnat", "did you mean constant?"), ("gauss(seed=1)", "no known name")):
+            self.refused(2, "BAD_LOCATOR", says, "run", "saxpy", "scale=1", f"x={value}", "y=[1,2]")
+        for value in ("@*.npy", "@list:names.txt", "path:/none/*.npy"):
+            self.refused(2, "BAD_ARGUMENT", ["names many files", "operand x is one array", "join them"], "run", "saxpy",
+                         "scale=1", f"x={value}", "y=[1,2]")
+        for value in ("1e50", "-1e39", "1e-60"):
+            self.refused(2, "BAD_ARGUMENT", "out of the range of f32", "run", "saxpy", f"scale={value}", "x=[1]", "y=[1]")
         self.refused(2, "BAD_ARGUMENT", "constant(3.5)", "run", "saxpy", "scale=1", "x=3.5", "y=[1]")
         forgotten = self.write("forgotten.raw", b"1234")
         self.refused(2, "BAD_ARGUMENT", f"x=@{forgotten}", "run", "saxpy", "scale=1", f"x={forgotten}", "y=[1]")
@@ -121,6 +130,12 @@ class OperandsTest(ClusterCase):
         for form in (b"@", b"path:"):
             self.refused(2, "PATH_UNREADABLE", "not UTF-8", "run", "histogram", b"value=" + form + name)
             self.refused(2, "PATH_UNREADABLE", "not UTF-8", "run", "image_sobel", b"image=" + form + name)
+
+    def test_a_folder_without_files_is_refused(self):
+        os.makedirs(self.path("barren"), exist_ok=True)
+        for form in ("@", "path:"):
+            self.refused(2, "BAD_ARGUMENT", ["barren", "holds no files"], "run", "image_sobel",
+                         f"image={form}{self.path('barren')}/")
 
     def test_a_file_that_may_not_be_read_is_refused(self):
         secret = self.write("secret.raw", "secret")

@@ -45,6 +45,35 @@ class OutputsTest(ClusterCase):
         self.assertEqual(os.stat(npy).st_mode & 0o777, 0o666 & ~mask)
         self.assertEqual(self.left_behind(self.cluster.folder.name), [])
 
+    def test_a_large_output_that_nobody_asked_for_says_how_to_get_it(self):
+        code, out, err = self.command("run", "saxpy", "scale=1", "x=iota", "y=iota", "n=5000", "-q")
+        self.assertEqual((code, out), (0, b""), err)
+        job = self.cluster.tandem("job", "ls", "-o", "name", "--limit", "1")[0].strip()
+        [line] = [line for line in err.splitlines() if line.startswith("not shown: ")]
+        self.assertEqual(line, f"not shown: z f32[5000]; fetch with `tandem job results {job} --out z=@z.npy`")
+        os.makedirs(self.path("fetched"))
+        self.ok(*line.split("`")[1].split()[1:], cwd=self.path("fetched"))
+        self.assertEqual(numpy.load(self.path("fetched/z.npy"))[3], 6)
+        _, out, err = self.command("job", "results", job)
+        self.assertIn(line, err)
+        _, out, err = self.command("run", "saxpy", "scale=1", "x=[1]", "y=[2]", "-q")
+        self.assertEqual(out, b"z = [3]\n")
+        self.assertNotIn("not shown", err)
+
+    def test_failures_name_the_file(self):
+        for name in ("good.png", "bad.png"):
+            self.write(f"pictures/{name}", b"no picture" if name == "bad.png" else png(8, 8))
+        code, _, err = self.command("run", "image_sobel", "image=@" + self.path("pictures/"), "-q")
+        self.assertEqual(code, 1, err)
+        self.assertIn("bad.png", err)
+        _, _, err = self.command("job", "wait", "last", "-q")
+        self.assertRegex(err, r"task \d \(.*bad\.png\): ")
+        out = self.ok("job", "failures", "last").decode()
+        self.assertIn("ITEM", out)
+        self.assertRegex(out, r"(?m)^\d +\d +\S*bad\.png +\S")
+        [item] = json.loads(self.ok("job", "failures", "last", "-o", "json"))["items"]
+        self.assertTrue(item["item"].endswith("bad.png"), item)
+
     def test_several_outputs_at_once_and_nothing_else_on_stdout(self):
         args = ("run", "black_scholes", "spot=[100]", "strike=[100]", "years=[1]", "rate=0", "volatility=0.2")
         out = self.ok(*args, "--out", "call=-", "--out", "put=@" + self.path("put.npy"))
@@ -90,8 +119,8 @@ class OutputsTest(ClusterCase):
         folder = os.path.dirname(self.write("folder/file", "x"))
         for code, reason, says, target in (
                 (2, "PATH_EXISTS", "--force", f"@{there}"),
-                (3, "PATH_UNWRITABLE", "there is no directory", "@" + self.path("no/where/z.npy")),
-                (2, "PATH_UNWRITABLE", "Not a directory", f"@{there}/z.npy"),
+                (4, "PATH_UNWRITABLE", "there is no directory", "@" + self.path("no/where/z.npy")),
+                (4, "PATH_UNWRITABLE", "Not a directory", f"@{there}/z.npy"),
                 (2, "BAD_ARGUMENT", "give a file", f"@{folder}"),
                 (2, "BAD_ARGUMENT", "absolute", "path:z.npy"),
                 (2, "BAD_ARGUMENT", "none of name=@", "z.npy"),

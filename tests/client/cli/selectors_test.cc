@@ -41,6 +41,11 @@ TEST(SelectorsTest, RefusesWhatNamesNone) {
   }
 }
 
+TEST(SelectorsTest, OneJobIsNamedByItsNumberOrAsTheLast) {
+  for (const char* one : {"7", "1234", "last"}) EXPECT_TRUE(NamesOne(one)) << one;
+  for (const char* many : {"1-1", "7,8", "2-10:2", "all"}) EXPECT_FALSE(NamesOne(many)) << many;
+}
+
 TEST(SelectorsTest, IsBounded) {
   const auto jobs = SelectJobs("1-100001", NewestFirst);
   EXPECT_EQ(ReasonOf(jobs.status()), "LIMIT_EXCEEDED");
