@@ -84,6 +84,7 @@ class Bench {
     SubmitJob submit;
     submit.bound = std::make_shared<const BoundJob>(*std::move(bound));
     Step(submit);
+    Step(JobDurable{JobId(1)});  // Before that nothing of it is granted.
   }
   void Attach() {
     WorkerAttach attach;
