@@ -15,7 +15,7 @@ class ControlService final : public worker::v1::WorkerControl::CallbackService {
 
   grpc::ServerBidiReactor<worker::v1::WorkerMessage, worker::v1::MasterMessage>* Attach(
       grpc::CallbackServerContext* context) override {
-    return WorkerStream::Start(parts_).get();
+    return WorkerStream::Start(parts_, context->peer()).get();
   }
 
  private:

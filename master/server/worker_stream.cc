@@ -3,6 +3,7 @@
 #include <string>
 #include <variant>
 
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
@@ -17,8 +18,20 @@
 
 namespace tandem::master {
 
-std::shared_ptr<WorkerStream> WorkerStream::Start(const Parts& parts) {
-  std::shared_ptr<WorkerStream> stream(new WorkerStream(parts));
+namespace {
+
+// "ipv4:10.0.0.7:43124" and "ipv6:%5B::1%5D:43124" as people write them.
+std::string PlainPeer(std::string_view peer) {
+  for (const std::string_view scheme : {"ipv4:", "ipv6:"}) {
+    if (peer.substr(0, scheme.size()) == scheme) peer.remove_prefix(scheme.size());
+  }
+  return absl::StrReplaceAll(ToAbsl(peer), {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+}
+
+}  // namespace
+
+std::shared_ptr<WorkerStream> WorkerStream::Start(const Parts& parts, std::string_view peer) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(parts, PlainPeer(peer)));
   stream->self_ = stream;
   stream->Drive();
   return stream;
@@ -72,6 +85,7 @@ absl::Status WorkerStream::TakeHello() {
         StrCat("worker ", hello.name, " (", hello.version, ") speaks protocol ", hello.protocol,
                ", this master ", wire::kProtocol, ": run the same release on both"));
   }
+  if (hello.data_address.empty()) hello.data_address = peer_;
   parts_.inbox->OnHello(shared_from_this(), std::move(hello));
   return absl::OkStatus();
 }

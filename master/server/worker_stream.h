@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,7 +74,8 @@ class WorkerStream final
     const SegmentStore* segments = nullptr;  // Where what is reported as pushed lies.
     const Clock* clock = nullptr;
   };
-  static std::shared_ptr<WorkerStream> Start(const Parts& parts);
+  // `peer`: where the worker calls from, as gRPC writes it.
+  static std::shared_ptr<WorkerStream> Start(const Parts& parts, std::string_view peer);
 
   // The worker is accepted as `worker`: reading goes on.
   void Welcome(WorkerId worker);
@@ -93,7 +95,7 @@ class WorkerStream final
     size_t bytes = 0;
   };
 
-  explicit WorkerStream(const Parts& parts) : parts_(parts) {}
+  WorkerStream(const Parts& parts, std::string peer) : parts_(parts), peer_(std::move(peer)) {}
 
   absl::Status TakeHello();
   absl::Status TakeMessage(FromWorker* message);
@@ -109,6 +111,7 @@ class WorkerStream final
   void Drive();
 
   const Parts parts_;
+  const std::string peer_;              // "10.0.0.7:43124"
   std::shared_ptr<WorkerStream> self_;  // Until OnDone.
 
   // Of the outstanding read, and of the thread that handles it.

@@ -137,6 +137,11 @@ class FormatsTest(unittest.TestCase):
         for time in (blob["created"], job["submitted"]):
             self.assertRegex(time, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 
+    def test_wide_says_where_a_worker_calls_from(self):
+        [worker] = json.loads(self.cluster.tandem("worker", "ls", "-o", "json")[0])["items"]
+        self.assertRegex(worker["address"], r"^127\.0\.0\.1:\d+$")
+        self.assertIn(worker["address"], self.cluster.tandem("worker", "ls", "-o", "wide")[0])
+
     def test_no_failures_are_an_empty_list(self):
         shown = json.loads(self.cluster.tandem("job", "failures", "last", "-o", "json")[0])
         self.assertEqual((shown["kind"], shown["items"]), ("failures", []))
