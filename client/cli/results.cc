@@ -79,11 +79,48 @@ absl::StatusOr<TensorSpec> SelectedSpec(const client::JobInfo& job,
   return spec;
 }
 
+// That each of the selected tasks of a job that is not done, or never will be, has an item or has
+// failed. (Dense outputs are checked where they are read.)
+absl::Status CheckItemsThere(client::Client* client, const client::JobInfo& job,
+                             const std::string& output, const client::TaskSelection& tasks,
+                             const std::vector<uint64_t>& failures) {
+  if (job.tasks_done >= job.task_count) return absl::OkStatus();
+  const uint64_t end = tasks.task_count == 0 ? job.task_count : tasks.first_task + tasks.task_count;
+  uint64_t at = tasks.first_task;
+  for (uint64_t before = ~uint64_t{0}; at != before && at < end;) {
+    before = at;
+    ASSIGN_OR_RETURN(at, client->DoneUntil(job.id, output, at));
+    while (std::binary_search(failures.begin(), failures.end(), at)) ++at;
+  }
+  if (at >= end) return absl::OkStatus();
+  const std::string what =
+      StrCat("job ", job.id.value(), ": task ", at, " has no item of ", output);
+  const std::string remedy = at == tasks.first_task ? ""
+                                                    : StrCat("; read those before it with --tasks ",
+                                                             tasks.first_task, "-", at - 1);
+  if (!HasEnded(job.state)) {
+    return Error(absl::StatusCode::kFailedPrecondition, reason::kResultNotReady,
+                 StrCat(what, ": it is not done yet; wait for the job",
+                        remedy.empty() ? "" : ", or", remedy.empty() ? "" : remedy.substr(1)));
+  }
+  const bool cancelled = job.state == client::JobState::kCancelled;
+  return Error(absl::StatusCode::kFailedPrecondition,
+               cancelled ? reason::kJobCancelled : reason::kJobFailed,
+               StrCat(what, ": the job ", cancelled ? "was cancelled" : "failed",
+                      " before all tasks had run", remedy));
+}
+
 absl::Status WriteItems(client::Client* client, const client::JobInfo& job,
                         const client::OutputInfo& output, const OutTarget& target,
                         const std::vector<std::string>& item_names,
                         const client::TaskSelection& tasks) {
   RETURN_IF_ERROR(SelectedSpec(job, output, tasks).status());
+  std::vector<uint64_t> failures;
+  if (job.tasks_failed > 0) {
+    ASSIGN_OR_RETURN(const auto listed, client->Failures(job.id, job.tasks_failed));
+    for (const TaskFailure& failure : listed) failures.push_back(failure.task);
+  }
+  RETURN_IF_ERROR(CheckItemsThere(client, job, target.output, tasks, failures));
   std::error_code failed;
   fs::create_directory(target.path, failed);
   if (failed) {
@@ -93,11 +130,6 @@ absl::Status WriteItems(client::Client* client, const client::JobInfo& job,
   }
   ItemNames names(item_names);
   uint64_t next = 0;
-  std::vector<uint64_t> failures;
-  if (job.tasks_failed > 0) {
-    ASSIGN_OR_RETURN(const auto listed, client->Failures(job.id, job.tasks_failed));
-    for (const TaskFailure& failure : listed) failures.push_back(failure.task);
-  }
   return client->ReadItems(
       job.id, target.output, tasks, [&](uint64_t task, std::string_view bytes) -> absl::Status {
         while (next < failures.size() && failures[next] < task) ++next;

@@ -15,6 +15,7 @@
 #include "common/base/strings.h"
 #include "common/data/file_source.h"
 #include "common/wire/lease_messages.h"
+#include "master/server/output_gaps.h"
 #include "master/server/output_source.h"
 #include "master/server/row_cursor.h"
 #include "master/server/timestamps.h"
@@ -25,11 +26,6 @@ namespace {
 
 // A page ends when it has grown to this: no message is over 4 MiB, and a piece may hold 1 MiB.
 constexpr size_t kPageBytesMax = 1 << 20;
-
-absl::Status NotReady(JobId job, std::string_view what) {
-  return Error(absl::StatusCode::kFailedPrecondition, reason::kResultNotReady,
-               StrCat("job ", job, ": ", what));
-}
 
 // Bytes that a row holds inline.
 class InlineSource final : public ByteSource {
@@ -81,21 +77,6 @@ class EndWaiter final : public JobWatcher {
   std::function<void()> then_ ABSL_GUARDED_BY(mu_);
 };
 
-// What is asked about tasks without bytes.
-GapPolicy GapsOf(const JobView& view, bool failed_as_zero) {
-  return [job = view.status.job, ended = HasEnded(view.status.state), failed_as_zero](
-             uint64_t first, uint64_t count) -> absl::Status {
-    const std::string tasks = StrCat("tasks [", first, ", ", first + count, ")");
-    if (!ended) {
-      return NotReady(job, StrCat(tasks, " are not done yet: read what is, or wait for the job"));
-    }
-    if (failed_as_zero) return absl::OkStatus();
-    return Error(absl::StatusCode::kFailedPrecondition, reason::kTaskFailed,
-                 StrCat("job ", job, ": ", tasks,
-                        " have no result; read with failed_as_zero to have zeros in their place"));
-  };
-}
-
 }  // namespace
 
 absl::StatusOr<OutputReader::Found> OutputReader::Find(std::string_view owner, uint64_t job,
@@ -144,9 +125,7 @@ absl::Status OutputReader::CheckFailures(const Found& found, uint64_t first_task
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OutputReader::OpenReduced(const Found& found) {
   const JobView& view = found.view;
-  if (view.status.state != JobState::kSucceeded) {
-    return NotReady(view.status.job, "a reduced output is there when the job has succeeded");
-  }
+  RETURN_IF_ERROR(CheckReducible(view));
   ASSIGN_OR_RETURN(OutputPage page, store_->OutputsOf(view.status.job, found.output, 0, 1));
   if (page.rows.empty()) return NotReady(view.status.job, "its result was deleted");
   OutputRow& row = page.rows.back();
@@ -179,7 +158,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OutputReader::OpenOutput(
   if (!request.failed_as_zero()) RETURN_IF_ERROR(CheckFailures(found, tasks.first, tasks.count));
   return MakeOutputSource(store_, segments_, output,
                           {found.view.status.job, found.output, tasks.first, tasks.count},
-                          GapsOf(found.view, request.failed_as_zero()));
+                          GapsOf(store_, found.view, found.output, request.failed_as_zero()));
 }
 
 ChunkStream::Withdraw OutputReader::WhenEnded(std::string_view owner, uint64_t job,

@@ -6,8 +6,8 @@
 // other where the split axis leads, bands of rows where it does not.
 //
 // Errors: NOT_FOUND (JOB_NOT_FOUND, OUTPUT_NOT_FOUND), OUT_OF_RANGE, FAILED_PRECONDITION
-// (RESULT_NOT_READY: not done yet; TASK_FAILED: read with failed_as_zero), INVALID_ARGUMENT,
-// DATA_LOSS (CHECKSUM_MISMATCH).
+// (RESULT_NOT_READY: not done yet; TASK_FAILED: read with failed_as_zero; JOB_CANCELLED,
+// JOB_FAILED: never run), INVALID_ARGUMENT, DATA_LOSS (CHECKSUM_MISMATCH).
 //
 // Thread-safety: safe from any thread; sources belong to one reader each. Ownership: the parts
 // outlive reader and sources.

@@ -2,6 +2,7 @@
 """Outputs: where results can go, and what becomes of them when that place will not have them."""
 import json
 import os
+import re
 import resource
 import signal
 import struct
@@ -215,8 +216,9 @@ class OutputsTest(ClusterCase):
         self.assertNotEqual(code, 0, err)
         self.assertIn("(RESULT_NOT_READY)", err)
         self.ok("job", "cancel", reduced)
-        code, _, err = self.command("job", "results", reduced)
-        self.assertIn("(RESULT_NOT_READY)", err)
+        code, out, err = self.command("job", "results", reduced)
+        self.assertEqual((code, out), (7, b""), err)
+        self.assertIn("(JOB_CANCELLED)", err)
         self.ok("job", "wait", job, "-q")
         self.assertEqual(len(self.ok("job", "results", job, "--out", "value=-")), 128)
         # One of three images is none: the others' results are there.
@@ -229,6 +231,68 @@ class OutputsTest(ClusterCase):
         self.assertEqual(sorted(os.listdir(edges)), ["a.png", "c.png"])
         failed = json.loads(self.ok("job", "failures", "last", "-o", "json"))["items"]
         self.assertEqual([item["task"] for item in failed], [1])
+
+    def read_of_what_never_ran(self, job, code, token):
+        """What is done is named and can be read; all else is refused, and never zeros."""
+        npy = self.path(f"part-{job}.npy")
+        for args in ((), ("--out", f"value=@{npy}")):
+            found, out, err = self.command("job", "results", job, *args)
+            self.assertEqual((found, out), (code, b""), err)
+            self.assertIn(f"({token})", err)
+            self.assertIn(f"job {job}", err)
+        self.assertFalse(os.path.exists(npy))
+        first, last = re.search(r"--tasks (\d+)(?:-(\d+))?", err).groups()
+        last = last or first
+        done = int(last) - int(first) + 1
+        self.assertLessEqual(done, self.cluster.job(job)["tasks_done"])
+        out = self.ok("job", "results", job, "--tasks", f"{first}-{last}", "--out", "value=-")
+        self.assertTrue(numpy.frombuffer(out, "<u8").all())
+        self.assertEqual(len(out), 8 * done)
+
+    def test_tasks_that_never_ran_are_never_zeros(self):
+        # Cancelled after its first tasks: what those of them that ran left is read, and only that.
+        job = str(self.cluster.submit("spin", "work=constant(30000000)", "n=1000", "--grain", "1", "--max-lease", "1"))
+        wait_for("the first tasks", lambda: self.cluster.job(job)["tasks_done"] >= 4)
+        self.ok("job", "cancel", job)
+        self.assertLess(self.cluster.job(job)["tasks_done"], 1000)
+        self.read_of_what_never_ran(job, 7, "JOB_CANCELLED")
+        # Before any.
+        self.ok("worker", "drain", "w")
+        job = str(self.cluster.submit("spin", "work=constant(1)", "n=3"))
+        self.ok("job", "cancel", job)
+        self.ok("worker", "resume", "w")
+        code, out, err = self.command("job", "results", job)
+        self.assertEqual((code, out), (7, b""), err)
+        self.assertIn("none is done", err)
+
+    def test_images_that_were_never_reached_are_not_left_out_in_silence(self):
+        self.ok("worker", "drain", "w")
+        for name in ("a", "b"):
+            self.write(f"unseen/{name}.png", png(8, 8))
+        job = str(self.cluster.submit("image_sobel", "image=@" + self.path("unseen/")))
+        edges = self.path("unseen-edges")
+        for code, token in ((5, "RESULT_NOT_READY"), (7, "JOB_CANCELLED")):
+            found, _, err = self.command("job", "results", job, "--out", f"edges=@{edges}/")
+            self.assertEqual(found, code, err)
+            self.assertIn(f"({token})", err)
+            self.assertFalse(os.path.exists(edges))
+            self.ok("job", "cancel", job)
+        self.ok("worker", "resume", "w")
+
+    def test_what_a_job_that_gave_up_never_ran_is_an_error(self):
+        # The first image is none, and one failure is one too many for the job.
+        self.write("bad/0.png", b"no image")
+        for at in range(1, 3000):
+            self.write(f"bad/{at}.png", png(8, 8))
+        job = str(self.cluster.submit("image_sobel", "image=@" + self.path("bad/"), "--grain", "1", "--max-lease", "1",
+                                      "--max-failures", "0"))
+        self.command("job", "wait", job, "-q")
+        state = self.cluster.job(job)
+        self.assertEqual(state["state"], "FAILED")
+        self.assertLess(state["tasks_done"], 3000)
+        found, _, err = self.command("job", "results", job, "--out", "edges=@" + self.path("bad-edges/"))
+        self.assertEqual(found, 1, err)
+        self.assertIn("(JOB_FAILED)", err)
 
 
 if __name__ == "__main__":

@@ -296,6 +296,32 @@ TEST_F(MasterTest, FailedTasksAreListedAndReadOverOnlyWhenAsked) {
   EXPECT_EQ(*ReadOutput(job, "value", 0, 0, true), bytes);
 }
 
+// Failed tasks are zeros for who asks; tasks that no one ran are zeros for nobody.
+TEST_F(MasterTest, WhatNeverRanIsNotReadAsZeros) {
+  FakeWorker worker(master_->address(), "w");
+  ASSERT_TRUE(worker.Attach().ok());
+  v1::SubmitJobRequest request = Noop(100, "r", 2);
+  request.mutable_spec()->set_allow_failed(true);
+  const uint64_t job = Submit(request)->id();
+  const Grant grant = worker.NextGrant();
+  const uint64_t done = 2 * (grant.count << grant.level);
+  ASSERT_LT(done, 100u);
+  std::string bytes = NoopBytes(0, done);
+  bytes.replace(8, 8, std::string(8, '\0'));
+  ASSERT_TRUE(worker.WaitForAck(worker.Commit(grant, Inline(bytes), {{1, 0, "tired"}})));
+  ASSERT_EQ(Cancel(job)->state(), v1::CANCELLED);
+  EXPECT_EQ(*ReadOutput(job, "value", 0, done, true), bytes);
+  EXPECT_EQ(ReasonOf(ReadOutput(job, "value", 0, done).status()), reason::kTaskFailed);
+  for (const bool zeros : {false, true}) {
+    const absl::Status rest = ReadOutput(job, "value", done, 0, zeros).status();
+    EXPECT_EQ(rest.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(ReasonOf(rest), reason::kJobCancelled);
+    EXPECT_THAT(std::string(rest.message()), HasSubstr(StrCat("--tasks 0-", done - 1)));
+  }
+  Restart();
+  EXPECT_EQ(ReasonOf(ReadOutput(job, "value", 0, 0, true).status()), reason::kJobCancelled);
+}
+
 TEST_F(MasterTest, PushedRegionsBecomeTheResult) {
   FakeWorker worker(master_->address(), "w");
   ASSERT_TRUE(worker.Attach().ok());

@@ -70,7 +70,7 @@ TEST_F(WaitingReadTest, AWaitingReadEndsWithItsReaderItsJobOrTheMaster) {
   std::thread reader([&] { cancelled = ReadWhenEnded(WhenEnded(job)).status(); });
   ASSERT_TRUE(Cancel(job).ok());
   reader.join();
-  EXPECT_EQ(ReasonOf(cancelled), reason::kTaskFailed) << cancelled;
+  EXPECT_EQ(ReasonOf(cancelled), reason::kJobCancelled) << cancelled;
 
   const uint64_t second = Submit(Noop(10, "r2"))->id();
   grpc::ClientContext context;
