@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "client/lib/client_impl.h"
@@ -201,19 +202,25 @@ absl::StatusOr<uint64_t> Client::Impl::UploadOne(const client::Upload& upload, u
 
 absl::StatusOr<std::vector<Client::Impl::Missing>> Client::Impl::FindMissing(
     const std::vector<client::Upload>& uploads) {
+  // The same bytes may be given twice; they are sent once.
+  std::vector<const client::Upload*> wanted;
+  std::set<BlobId> seen;
+  for (const client::Upload& upload : uploads) {
+    if (seen.insert(upload.id).second) wanted.push_back(&upload);
+  }
   std::vector<Missing> missing;
-  for (size_t at = 0; at < uploads.size(); at += kBlobsAStat) {
+  for (size_t at = 0; at < wanted.size(); at += kBlobsAStat) {
     v1::StatBlobsRequest request;
     v1::StatBlobsResponse response;
-    const size_t end = std::min(uploads.size(), at + kBlobsAStat);
+    const size_t end = std::min(wanted.size(), at + kBlobsAStat);
     for (size_t i = at; i < end; ++i) {
-      wire::Encode(BlobLocator{uploads[i].id, uploads[i].source.size()}, request.add_blobs());
+      wire::Encode(BlobLocator{wanted[i]->id, wanted[i]->source.size()}, request.add_blobs());
     }
     RETURN_IF_ERROR(Call(lists.get(), &v1::Data::Stub::StatBlobs, request, &response));
     for (size_t i = at; i < end && i - at < static_cast<size_t>(response.blobs_size()); ++i) {
       const v1::BlobStat& stat = response.blobs(static_cast<int>(i - at));
       if (stat.present()) continue;
-      missing.push_back({&uploads[i], std::min(stat.uploaded(), uploads[i].source.size())});
+      missing.push_back({wanted[i], std::min(stat.uploaded(), wanted[i]->source.size())});
     }
   }
   return missing;

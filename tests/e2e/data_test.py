@@ -41,6 +41,15 @@ class DataTest(unittest.TestCase):
         self.assertIn(f"({reason})", err)
         return code
 
+    def test_equal_files_of_one_command_are_sent_once(self):
+        self.cluster.start_master()
+        one, same = self.file("one", 3), self.file("same", 3)
+        _, err = self.cluster.tandem("data", "put", one, same)
+        self.assertIn("3MiB of 6MiB sent", err)
+        floats = self.file("floats", 2, b"\0")
+        out, _ = self.cluster.tandem("run", "linear", f"x=@{floats}", f"w=@{floats}", "b=constant(0)", "k=1024", "--dry-run")
+        self.assertRegex(out, r"to upload +2MiB\n")
+
     def test_a_file_is_sent_once_and_comes_back_byte_for_byte(self):
         self.cluster.start_master()
         path = self.file("five", 5)
