@@ -52,6 +52,7 @@ class Supervisor {
   void Handle(Pushed event) { pushers_.Handle(std::move(event), &events_); }
   void Handle(PushesBroken event) { pushers_.Handle(std::move(event), &events_); }
   absl::Status TakeMessage(worker::v1::MasterMessage* message);
+  void TakeDrain(bool drain);
   absl::Status TakeWelcome(worker::v1::Welcome* welcome);
   absl::Status TakeJob(worker::v1::JobDescription* description);
   void TakeSignals();

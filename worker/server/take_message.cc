@@ -15,6 +15,8 @@ absl::Status Supervisor::TakeMessage(worker::v1::MasterMessage* message) {
   if (message->has_welcome()) RETURN_IF_ERROR(TakeWelcome(message->mutable_welcome()));
   if (!welcomed_) return absl::InvalidArgumentError("the master's first message is no welcome");
   for (worker::v1::JobDescription& job : *message->mutable_jobs()) RETURN_IF_ERROR(TakeJob(&job));
+  // The grants beside the word to work again are the first of it.
+  if (!message->drain()) TakeDrain(false);
   for (const worker::v1::Grant& grant : message->grants()) {
     Granted event;
     RETURN_IF_ERROR(wire::Decode(grant, &event.grant));
@@ -40,16 +42,19 @@ absl::Status Supervisor::TakeMessage(worker::v1::MasterMessage* message) {
     RETURN_IF_ERROR(wire::Decode(outlook, &event.outlook));
     events_.push_back(std::move(event));
   }
-  if (message->drain() != draining_) {
-    draining_ = message->drain();
-    TLOG(Info, "drain", "name", identity_.name(), "drain", draining_);
-    events_.push_back(DrainSaid{draining_});
-  }
+  if (message->drain()) TakeDrain(true);
   if (message->pulse() != 0) {
     pulse_ = message->pulse();
     if (events_.empty()) events_.push_back(Tick{});  // answered at once
   }
   return absl::OkStatus();
+}
+
+void Supervisor::TakeDrain(bool drain) {
+  if (drain == draining_) return;
+  draining_ = drain;
+  TLOG(Info, "drain", "name", identity_.name(), "drain", draining_);
+  events_.push_back(DrainSaid{draining_});
 }
 
 absl::Status Supervisor::TakeWelcome(worker::v1::Welcome* message) {

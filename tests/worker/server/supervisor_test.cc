@@ -102,6 +102,33 @@ TEST_F(SupervisorTest, AThousandOneTaskLeasesComeBackWithTheirOutputs) {
   EXPECT_LT(commits, 60u);
 }
 
+TEST_F(SupervisorTest, TheGrantsThatComeWithTheWordToWorkAgainAreKept) {
+  Attach(kPlain);
+  worker::v1::MasterMessage drain;
+  drain.set_drain(true);
+  *drain.add_grants() = GrantOf(kPlain, 1, 0, 3);
+  master_.Send(drain);
+  uint64_t returned = 0;
+  while (returned < 3) {
+    const worker::v1::Report report = master_.NextReport();
+    for (const worker::v1::Return& back : report.returns()) returned += back.run().leaf_count();
+    EXPECT_THAT(report.commits(), SizeIs(0));
+    master_.Ack(report.number());
+  }
+  worker::v1::MasterMessage resume;
+  *resume.add_grants() = GrantOf(kPlain, 4, 0, 10);
+  master_.Send(resume);
+  uint64_t done = 0;
+  while (done < 10) {
+    const worker::v1::Report report = master_.NextReport();
+    ASSERT_THAT(report.returns(), SizeIs(0)) << report.ShortDebugString();
+    for (const worker::v1::Commit& commit : report.commits()) {
+      for (const worker::v1::LeafRun& run : commit.runs()) done += run.leaf_count();
+    }
+    master_.Ack(report.number());
+  }
+}
+
 TEST_F(SupervisorTest, LargeOutputsReachTheMastersSegments) {
   Attach(kStages);
   Give(kStages, 1, 0, 3);
