@@ -339,13 +339,13 @@ absl::Status Binder::CheckOutputSize(const BoundOutput& output) const {
   if (output.kind == BoundOutput::Kind::kRaggedConcat) return absl::OkStatus();
   const absl::StatusOr<uint64_t> bytes = output.spec.Bytes();
   if (!bytes.ok()) return WithContext(bytes.status(), StrCat("output ", output.name));
-  const bool whole_partial = output.reduced() && !output.sliced;
-  const uint64_t most = whole_partial ? limits_.partial_bytes_max : limits_.tensor_bytes_max;
+  // The last merge has the whole of it.
+  const uint64_t most = output.reduced() ? limits_.partial_bytes_max : limits_.tensor_bytes_max;
   if (*bytes > most) {
     return InvalidError(reason::kTooLarge,
                         StrCat("output ", output.name, " would be ", output.spec.ToString(), ", ",
                                HumanSize(*bytes), ", more than ", HumanSize(most),
-                               whole_partial ? " that a partial may have" : ""));
+                               output.reduced() ? " that a partial may have" : ""));
   }
   return absl::OkStatus();
 }

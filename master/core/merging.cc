@@ -63,10 +63,11 @@ bool WantsIdentity(const Job& job, std::vector<uint64_t>* inputs) {
   return job.partials.size() == inputs->size();
 }
 
-// Merges that need no executor: of one value with parts that have none. True if there is one.
+// Merges that need no executor: of one value with parts that have none. True if there is one. (To a
+// kernel's own merge every task adds something, also one that was given up.)
 bool MergeWithoutWork(Turn& turn, Job& job, const std::vector<uint64_t>& inputs) {
   const PartialSum sum = SumOf(job, inputs);
-  if (sum.with_value.size() > 1) return false;
+  if (sum.with_value.size() > (job.bound->own_merge() ? 0u : 1u)) return false;
   OutputsHandle outputs;
   if (!sum.with_value.empty()) outputs = job.partials.Get(sum.with_value.front()).outputs;
   Replace(turn, job, inputs, std::move(outputs), sum.tasks, sum.failed);
@@ -77,7 +78,11 @@ void SendMerge(Turn& turn, Job& job, Worker& worker, std::vector<uint64_t> input
   MergeGrant grant;
   grant.job = job.id;
   grant.n = turn.state.next_n++;
-  for (uint64_t id : SumOf(job, inputs).with_value) grant.inputs.push_back(job.partials.Get(id));
+  // Where the order counts, leaves without a value are named too.
+  const bool ordered = job.reduction == ReductionKind::kOrdered;
+  for (uint64_t id : ordered ? inputs : SumOf(job, inputs).with_value) {
+    grant.inputs.push_back(job.partials.Get(id));
+  }
   for (uint64_t id : inputs) job.partials.SetMerging(id, true);
   Describe(turn, job, worker);
   job.merges[grant.n] = {worker.id, std::move(inputs)};

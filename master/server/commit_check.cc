@@ -50,7 +50,6 @@ absl::Status CheckRagged(const OutputPiece& piece, uint64_t tasks) {
 
 absl::Status CheckPiece(const BoundOutput& output, const OutputPiece& piece, uint64_t tasks) {
   if (output.kind == BoundOutput::Kind::kRaggedConcat) return CheckRagged(piece, tasks);
-  if (output.kind == BoundOutput::Kind::kMerge) return absl::OkStatus();  // Grows as it likes.
   const uint64_t expected = output.PieceBytes(tasks);
   if (SizeOf(piece) == expected) return absl::OkStatus();
   return Malformed("where", StrCat("of output ", output.name, " has ", SizeOf(piece), " bytes; ",
@@ -110,7 +109,7 @@ absl::Status CheckCommit(const BoundJob& job, const Commit& commit) {
 absl::Status CheckMerge(const BoundJob& job, const MergeCommit& merge) {
   if (!merge.error.empty()) return absl::OkStatus();
   if (merge.outputs == nullptr) return Malformed("outputs", "are missing");
-  return CheckOutputs(job, *merge.outputs, merge.tasks, true);
+  return CheckOutputs(job, *merge.outputs, merge.tasks + merge.failed, true);
 }
 
 }  // namespace tandem::master

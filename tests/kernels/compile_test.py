@@ -35,6 +35,8 @@ MAP = "x[n]:f32 -> y[n]:f32"
 MAP_ARGS = "struct Args { tandem::PerTask<const float> x; tandem::PerTask<float> y; };"
 EACH = "TANDEM_BODY void Each(tandem::Task t, const Args& a) { }"
 SUM_ARGS = "struct Args { tandem::PerTask<const float> x; };"
+OWN_MERGE = ("static int64_t PartialBytes(const Args&, int64_t n) { return 4 * n; } static void InitPartial(const Args&, void*) {}"
+             "static int32_t Merge(const Args&, void*, int64_t, const void*, int64_t) { return 0; }")
 REDUCE = "TANDEM_BODY void Each(tandem::Task t, const Args& a, Partial& p) { }"
 
 
@@ -89,6 +91,11 @@ WRONG = [
     ("two forms", kernel(
         MAP_ARGS + EACH + "TANDEM_BODY void Block(const tandem::Group&, tandem::Task, const Args&) {}"),
      "a kernel has one form"),
+    ("a merge that the signature does not have", kernel(
+        SUM_ARGS + OWN_MERGE + "static int64_t Cpu(const tandem::Run&, const Args&) { return 0; }",
+        "x[n]:f32 -> s:f32 : sum"), "Merge is for a signature"),
+    ("a merge without a loop of its own", kernel(
+        SUM_ARGS + OWN_MERGE + EACH, "x[n]:f32 -> s[n]:f32 : merge"), "needs its own Cpu"),
     ("tolerant without a tolerance", kernel(MAP_ARGS + EACH, output_class="kTolerant"), "class tolerant needs"),
     ("a signature without outputs", kernel(MAP_ARGS + EACH, "x[n]:f32"), "kSignature cannot be read"),
     ("an unknown dtype", kernel(MAP_ARGS + EACH, "x[n]:float -> y[n]:f32"), "kSignature cannot be read"),

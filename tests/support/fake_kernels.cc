@@ -267,6 +267,55 @@ TandemKernelV1 MakeScaled() {
   return kernel;
 }
 
+// ---- listed ----
+
+struct ListedArgs {
+  const int32_t* x;
+};
+// The count lies behind a list of so many tasks.
+int64_t CountAt(int64_t tasks) {
+  return (tasks * 4 + TANDEM_PARTIAL_ALIGN - 1) / TANDEM_PARTIAL_ALIGN * TANDEM_PARTIAL_ALIGN;
+}
+int64_t* CountBehind(void* partial, int64_t tasks) {
+  return reinterpret_cast<int64_t*>(static_cast<char*>(partial) + CountAt(tasks));
+}
+int64_t ListedPart(const TandemPart& part, void*) {
+  const int32_t* x = static_cast<const ListedArgs*>(part.args)->x;
+  auto* list = static_cast<int32_t*>(part.partial);
+  int64_t failed = 0;
+  for (int64_t i = 0; i < part.tasks; ++i) {
+    const int32_t value = x[part.first.row + i];
+    part.fault[i] = value < 0;
+    failed += value < 0;
+    list[i] += value < 0 ? 0 : value;  // finds zeros
+  }
+  *CountBehind(part.partial, part.tasks) += part.tasks - failed;
+  return failed;
+}
+int32_t ListedMerge(const void*, void* into, int64_t into_tasks, const void* from,
+                    int64_t from_tasks) {
+  const int64_t listed =
+      *CountBehind(into, into_tasks) + *CountBehind(const_cast<void*>(from), from_tasks);
+  std::memcpy(static_cast<int32_t*>(into) + into_tasks, from, static_cast<size_t>(from_tasks) * 4);
+  *CountBehind(into, into_tasks + from_tasks) = listed;
+  return 0;
+}
+TandemKernelV1 MakeListed() {
+  TandemKernelV1 kernel = Table("listed", "x[n]:i32 -> list[n]:i32 : merge, listed:i64 : merge",
+                                110, sizeof(ListedArgs));
+  static const char* const faults[] = {"ok", "x is negative"};
+  kernel.faults = faults;
+  kernel.fault_count = 2;
+  kernel.flags = TANDEM_OWN_MERGE | TANDEM_OWN_LAUNCHER;
+  kernel.range = &Parts<ListedPart>;
+  kernel.partial_bytes = [](const void*, int64_t tasks) {
+    return CountAt(tasks) + int64_t{sizeof(int64_t)};
+  };
+  kernel.partial_init = [](const void*, void*) {};
+  kernel.merge = &ListedMerge;
+  return kernel;
+}
+
 // ---- die_at ----
 
 constexpr int64_t kEveryTask = -1;
@@ -316,10 +365,12 @@ std::atomic<bool>& HangsReleased() {
 const TandemLibraryV1* FakeKernels() {
   static const TandemKernelV1 tables[] = {MakeDouble(), MakeTally(),  MakeFloatSum(),
                                           MakeShout(),  MakeWindow(), MakeColumn(),
-                                          MakeScaled(), MakeDie(),    MakeHang()};
+                                          MakeScaled(), MakeDie(),    MakeHang(),
+                                          MakeListed()};
   static const TandemKernelV1* const list[] = {&tables[0], &tables[1], &tables[2],
                                                &tables[3], &tables[4], &tables[5],
-                                               &tables[6], &tables[7], &tables[8]};
+                                               &tables[6], &tables[7], &tables[8],
+                                               &tables[9]};
   static const TandemLibraryV1 library = {sizeof(TandemLibraryV1),
                                           TANDEM_ABI_MAJOR,
                                           TANDEM_ABI_MINOR,

@@ -8,6 +8,8 @@
 //   window_sum    base[n + width - 1]:u8, width:i32 -> total[n]:u32; needs scratch
 //   column_sum    axis n, x[k,n]:f32 -> y[n]:f32: slices along n are strided
 //   scaled        x[n]:f32, table[m]:f32 -> y[n]:f32, top:f32 : max: a map beside a reduction
+//   listed        x[n]:i32 -> list[n]:i32 : merge, listed:i64 : merge; a merge of its own: the list
+//                 in order, and how many of it are not negative; those fail and are listed as 0
 //   die_at        axis n, at:i64 -> y[n]:u8: the process dies at task `at`; -1: at every task
 //   hang_at       axis n, at:i64 -> y[n]:u8: task `at` returns when HangsReleased(), or never
 //

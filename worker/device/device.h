@@ -91,9 +91,9 @@ struct BatchPart {
   uint8_t* fault = nullptr;  // a byte a task, zero; null where the kernel cannot fail
   absl::Span<const PartBuffer> buffers;
 
-  // Kernels with reductions have one of these two: float sums (TANDEM_WHOLE_LEAF) `partial`, which
-  // becomes the value of the node that the part's leaves make up, folded up the range tree; all
-  // others `accumulator`.
+  // Kernels with reductions have one of these two. `partial` becomes the value of the node that the
+  // part's leaves make up, folded up the range tree: float sums (TANDEM_WHOLE_LEAF) and a kernel's
+  // own merge (TANDEM_OWN_MERGE). All others have `accumulator`. Parts of one batch have the same.
   Accumulator* accumulator = nullptr;
   void* partial = nullptr;
 

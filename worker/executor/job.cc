@@ -96,16 +96,8 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
   ASSIGN_OR_RETURN(job->bound_,
                    ValidateAndBind(std::move(description.spec), description.kernel, kEverything));
   const BoundJob& bound = job->bound_;
-  for (const BoundOutput& output : bound.outputs) {
-    job->reduces_ |= output.reduced();
-    if (output.kind != BoundOutput::Kind::kMerge) continue;
-    return Error(
-        absl::StatusCode::kUnimplemented, reason::kNotYetHonoured,
-        StrCat("output ", output.name,
-               " merges by the kernel's own merge, which an "
-               "executor of this version does not do; use a reduction by sum, min or max"));
-  }
-  job->ordered_ = job->reduces_ && bound.kernel.whole_leaf;
+  job->reduces_ = bound.has_reduction();
+  job->ordered_ = job->reduces_ && (bound.kernel.whole_leaf || bound.own_merge());
   job->accumulates_ =
       !job->ordered_ && std::all_of(bound.outputs.begin(), bound.outputs.end(),
                                     [](const BoundOutput& output) { return output.accumulates(); });

@@ -64,11 +64,11 @@ class Job {
   OperandSource* remote() const { return remote_.get(); }
 
   bool reduces() const { return reduces_; }
-  // Partials are folded up the tree, a piece is a node and yields one partial.
+  // Float sums and own merges: partials are folded up the tree, a piece is a node and yields one.
   bool ordered() const { return ordered_; }
   // All outputs are exact reductions: pieces gather in one accumulator.
   bool accumulates() const { return accumulates_; }
-  // Of one partial; 0 without reductions.
+  // Of one partial (of no tasks, where it grows with them); 0 without reductions.
   uint64_t partial_bytes() const { return partial_bytes_; }
   bool may_fail() const { return kernel_->fault_count > 1 || bound_.kernel.host_stages; }
 

@@ -62,10 +62,22 @@ absl::Status CheckFunctions(const TandemKernelV1& kernel, const KernelInfo& info
                     kernel.merge != nullptr)) &&
       (!info.host_stages ||
        (kernel.measure != nullptr && kernel.prepare != nullptr && kernel.finish != nullptr));
-  if (complete) return absl::OkStatus();
-  return InvalidError(reason::kBadFile, StrCat("kernel ", info.name,
-                                               " lacks a function that its signature and flags "
-                                               "call for; build its library with this SDK again"));
+  if (!complete) {
+    return InvalidError(reason::kBadFile,
+                        StrCat("kernel ", info.name,
+                               " lacks a function that its signature and flags "
+                               "call for; build its library with this SDK again"));
+  }
+  const bool merges =
+      std::any_of(info.signature.outputs().begin(), info.signature.outputs().end(),
+                  [](const OutputSig& output) { return output.reduction == Reduction::kMerge; });
+  if (merges != ((kernel.flags & TANDEM_OWN_MERGE) != 0)) {
+    return InvalidError(reason::kBadFile,
+                        StrCat("kernel ", info.name, merges ? " has" : " has no",
+                               " output with a merge of its own, but its flags say otherwise; "
+                               "build its library with this SDK again"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

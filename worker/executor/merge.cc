@@ -39,6 +39,24 @@ absl::Status Merge::DecodeInputs(executor::v1::MergePiece* message) {
   return absl::OkStatus();
 }
 
+// Others are merged into an input as far as the largest node goes that begins with it.
+uint64_t Merge::RoomFor(size_t input) const {
+  uint64_t tasks = 0;
+  if (!job_->bound().own_merge()) {
+    for (const Input& each : inputs_) tasks += each.tasks;
+  } else {
+    const uint64_t first = inputs_[input].partial.leaves.front().first;
+    const uint64_t reach = first == 0 ? UINT64_MAX : first + (first & (~first + 1));
+    for (size_t i = input; i < inputs_.size(); ++i) {
+      if (inputs_[i].partial.leaves.front().first < reach) tasks += inputs_[i].tasks;
+    }
+  }
+  const int64_t asked =
+      job_->kernel()->partial_bytes(job_->args().bare(), static_cast<int64_t>(tasks));
+  return std::max(static_cast<uint64_t>(std::max<int64_t>(asked, 0)),
+                  PartialLayout::Of(job_->bound(), tasks).bytes);
+}
+
 absl::Status Merge::PlaceInput(Input* input, bool first, uint64_t capacity) {
   if (first) {
     input->data = static_cast<uint8_t*>(static_cast<void*>(output_.data()));
@@ -52,6 +70,14 @@ absl::Status Merge::PlaceInput(Input* input, bool first, uint64_t capacity) {
   }
   const CommitOutputs none;
   const CommitOutputs& pieces = input->partial.outputs == nullptr ? none : *input->partial.outputs;
+  if (pieces.empty() && job_->ordered() && input->partial.tasks == 0) {
+    input->layout.fields.clear();
+    input->empty = !job_->bound().own_merge();
+    if (input->empty) return absl::OkStatus();
+    std::memset(input->data, 0, capacity);
+    job_->kernel()->partial_init(job_->args().bare(), input->data);
+    return absl::OkStatus();
+  }
   if (pieces.size() != input->layout.fields.size()) {
     return InvalidError(reason::kProtocolError,
                         StrCat("a partial has ", pieces.size(), " outputs instead of ",
@@ -92,11 +118,8 @@ absl::Status Merge::Start(OutputStore* store) {
   }
   ASSIGN_OR_RETURN(output_,
                    PartialOutput::Make(*job_, tasks, store, pool_, kPartialInlineBytesMax));
-  const auto capacity = static_cast<uint64_t>(std::max<int64_t>(
-      job_->kernel()->partial_bytes(job_->args().bare(), static_cast<int64_t>(tasks)),
-      static_cast<int64_t>(PartialLayout::Of(job_->bound(), tasks).bytes)));
-  for (Input& input : inputs_) {
-    RETURN_IF_ERROR(PlaceInput(&input, &input == &inputs_.front(), capacity));
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    RETURN_IF_ERROR(PlaceInput(&inputs_[i], i == 0, RoomFor(i)));
   }
   return absl::OkStatus();
 }
@@ -121,6 +144,14 @@ uint64_t Merge::work_bytes() const {
 }
 
 absl::Status Merge::Combine(Input* into, const Input& from) {
+  if (from.empty || into->empty) {
+    if (!from.empty && from.layout.bytes > 0) {
+      std::memcpy(into->data, from.data, from.layout.bytes);
+    }
+    into->empty = from.empty && into->empty;
+    into->tasks += from.tasks;
+    return absl::OkStatus();
+  }
   const int32_t code =
       job_->kernel()->merge(job_->args().bare(), into->data, static_cast<int64_t>(into->tasks),
                             from.data, static_cast<int64_t>(from.tasks));
@@ -162,10 +193,7 @@ absl::Status Merge::Fold(Node node, Input** result) {
 }
 
 absl::Status Merge::Run() {
-  if (inputs_.empty()) {
-    job_->kernel()->partial_init(job_->args().bare(), output_.data());
-    return output_.Store();
-  }
+  if (inputs_.empty()) return StoreIdentity();
   if (!job_->ordered()) {
     RETURN_IF_ERROR(RunInAnyOrder());
     return output_.Store();
@@ -185,6 +213,12 @@ absl::Status Merge::Run() {
   }
   Input* result = nullptr;
   RETURN_IF_ERROR(Fold(node, &result));
+  return result->empty ? StoreIdentity() : output_.Store();
+}
+
+absl::Status Merge::StoreIdentity() {
+  if (output_.output_bytes() > 0) std::memset(output_.data(), 0, output_.output_bytes());
+  job_->kernel()->partial_init(job_->args().bare(), output_.data());
   return output_.Store();
 }
 

@@ -1,8 +1,10 @@
 // Merge: partials of one job becoming one: fetched, merged in the right order, reported.
 //
-// Exact reductions merge in any order. Ordered ones (float sums) come as whole nodes that make up
-// one node, and are folded up the range tree: the bytes are those of the unsplit reduction. None at
-// all make the identity.
+// Exact reductions merge in any order. Ordered ones (float sums, a kernel's own merge) come as
+// whole nodes that make up one node, and are folded up the range tree: the bytes are those of the
+// unsplit reduction. None at all make the identity. An ordered input without a value stands for
+// leaves that were given up: it adds nothing to a sum, and to a kernel's own merge what tasks that
+// do not run stand for (worker/device/cpu/fold.cc).
 //
 // Thread-safety: one thread at a time: the loop, an I/O thread (Wait), a lane (Run), the loop.
 // Ownership: owns its buffers; its job outlives it.
@@ -52,12 +54,15 @@ class Merge {
     AlignedBuffer buffer;  // not of the first: that one lies in the output
     uint8_t* data = nullptr;
     uint64_t tasks = 0;  // counted and failed
+    bool empty = false;  // of leaves that were given up, in a sum
   };
   absl::Status DecodeInputs(executor::v1::MergePiece* message);
+  uint64_t RoomFor(size_t input) const;
   absl::Status PlaceInput(Input* input, bool first, uint64_t capacity);
   absl::Status RunInAnyOrder();
   absl::Status Fold(Node node, Input** result);
   absl::Status Combine(Input* into, const Input& from);
+  absl::Status StoreIdentity();
   Input* FindInput(LeafRange leaves);
 
   const uint64_t id_;

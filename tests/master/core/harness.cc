@@ -24,6 +24,10 @@ KernelInfo KernelFor(TestKernel kernel) {
       info.output_class = OutputClass::kBitwise;
       info.whole_leaf = true;
       break;
+    case TestKernel::kOwnMerge:
+      info.name = "merge";
+      info.output_class = OutputClass::kExact;
+      break;
   }
   info.content_hash = 17;
   return info;
@@ -39,8 +43,9 @@ std::shared_ptr<const BoundJob> JobBuilder::Build() const {
   output.name = "out";
   output.output_class = bound->kernel.output_class;
   if (kernel != TestKernel::kMap) {
-    output.kind = BoundOutput::Kind::kReduce;
-    output.reduction = Reduction::kSum;
+    const bool own = kernel == TestKernel::kOwnMerge;
+    output.kind = own ? BoundOutput::Kind::kMerge : BoundOutput::Kind::kReduce;
+    output.reduction = own ? Reduction::kMerge : Reduction::kSum;
   }
   bound->outputs.push_back(output);
   JobSpec& spec = bound->spec;
@@ -157,7 +162,8 @@ WorkerId CoreHarness::Attach(const std::string& name, uint64_t cores, uint64_t m
                             .cores = static_cast<uint32_t>(cores),
                             .memory_bytes = 0,
                             .groups = 1});
-  for (TestKernel k : {TestKernel::kMap, TestKernel::kExactSum, TestKernel::kOrderedSum}) {
+  for (TestKernel k :
+       {TestKernel::kMap, TestKernel::kExactSum, TestKernel::kOrderedSum, TestKernel::kOwnMerge}) {
     attach.kernels.push_back(KernelFor(k));
   }
   attach.held = std::move(held);

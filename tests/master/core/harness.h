@@ -20,7 +20,7 @@
 
 namespace tandem::master {
 
-enum class TestKernel { kMap, kExactSum, kOrderedSum };
+enum class TestKernel { kMap, kExactSum, kOrderedSum, kOwnMerge };
 
 KernelInfo KernelFor(TestKernel kernel);
 

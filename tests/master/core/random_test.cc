@@ -223,7 +223,7 @@ class RandomLife {
     done.n = grant.n;
     uint64_t value = 0;
     for (const Partial& input : grant.inputs) {
-      value += ValueOf(input.outputs);
+      if (input.outputs != nullptr) value += ValueOf(input.outputs);
       done.tasks += input.tasks;
     }
     done.outputs = OutputOf(value);

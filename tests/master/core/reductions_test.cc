@@ -48,7 +48,7 @@ class ReductionsTest : public testing::Test {
     done.n = grant.n;
     uint64_t value = 0;
     for (const Partial& input : grant.inputs) {
-      value += ValueOf(input.outputs);
+      if (input.outputs != nullptr) value += ValueOf(input.outputs);
       done.tasks += input.tasks;
       done.failed += input.failed;
     }
@@ -89,9 +89,12 @@ class ReductionsTest : public testing::Test {
 class EitherReductionTest : public ReductionsTest,
                             public testing::WithParamInterface<TestKernel> {};
 INSTANTIATE_TEST_SUITE_P(ExactOrOrdered, EitherReductionTest,
-                         testing::Values(TestKernel::kExactSum, TestKernel::kOrderedSum),
+                         testing::Values(TestKernel::kExactSum, TestKernel::kOrderedSum,
+                                         TestKernel::kOwnMerge),
                          [](const auto& param) {
-                           return param.param == TestKernel::kExactSum ? "Exact" : "Ordered";
+                           return param.param == TestKernel::kExactSum     ? "Exact"
+                                  : param.param == TestKernel::kOrderedSum ? "Ordered"
+                                                                           : "OwnMerge";
                          });
 
 TEST_P(EitherReductionTest, EveryTaskIsCountedOnce) {
@@ -252,6 +255,28 @@ TEST_P(EitherReductionTest, ALeafThatIsGivenUpHasNoValue) {
   EXPECT_EQ(status().state, JobState::kSucceeded);
   EXPECT_EQ(ValueOf(status().result), SumOfAll() - (lost + 1));
   EXPECT_EQ(status().tasks_failed, 1u);
+}
+
+TEST_F(ReductionsTest, WhereTheOrderCountsAMergeNamesLeavesWithoutAValueToo) {
+  for (const TestKernel kernel : {TestKernel::kOrderedSum, TestKernel::kOwnMerge}) {
+    Start({.kernel = kernel,
+           .tasks = 4,
+           .crash_limit = 1,
+           .allow_failed = true,
+           .max_lease_leaves = 1});
+    const std::vector<Grant> grants = h_->Take<Grant>(w_);
+    const uint64_t lost = grants.at(0).first_leaf;
+    h_->Crash(w_, job_, {grants[0].first_n, {lost, 1}});
+    for (size_t i = 0; i < grants.size(); ++i) SendLeases(grants[i], i == 0 ? 1 : 0);
+    const std::vector<MergeGrant> merges = h_->Take<MergeGrant>(w_);
+    ASSERT_EQ(merges.size(), 1u);
+    uint64_t covered = 0;
+    for (const Partial& input : merges[0].inputs) covered += input.leaves.at(0).count;
+    EXPECT_EQ(covered, 4u);
+    Merge(merges[0]);
+    EXPECT_EQ(status().state, JobState::kSucceeded);
+    EXPECT_EQ(ValueOf(status().result), SumOfAll() - (lost + 1));
+  }
 }
 
 TEST_P(EitherReductionTest, IfEveryLeafIsGivenUpTheResultIsTheIdentity) {

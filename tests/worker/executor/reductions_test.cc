@@ -14,6 +14,7 @@ namespace tandem::worker::testing {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -131,13 +132,82 @@ float FoldOracle(const RangeTree& tree, Node node, const std::vector<float>& x) 
   return FoldOracle(tree, tree.Left(node), x) + FoldOracle(tree, tree.Right(node), x);
 }
 
+// A partial, by its first leaf.
 struct Held {
   LeafRange leaves;
-  uint64_t tasks;
-  std::string bytes;
+  uint64_t tasks = 0;
+  uint64_t failed = 0;
+  std::vector<std::string> outputs;  // none: its leaves were given up
+};
+using HeldPartials = std::map<uint64_t, Held>;
+
+Held HeldOf(const Harness& h, LeafRange leaves, uint64_t tasks, uint64_t failed,
+            const google::protobuf::RepeatedPtrField<tandem::v1::OutputPiece>& outputs) {
+  Held held{leaves, tasks, failed, {}};
+  for (const auto& output : outputs) held.outputs.push_back(h.OutputBytes(output));
+  return held;
+}
+
+class OrderedReductionTest : public ReductionTest {
+ protected:
+  void AddInput(const Held& held, Rng* rng, executor::v1::MergePiece* merge) {
+    auto* input = merge->add_inputs();
+    input->set_id(held.leaves.begin + 1);
+    input->add_leaves(held.leaves.begin);
+    input->add_leaves(held.leaves.size());
+    input->set_tasks(held.tasks);
+    input->set_failed(held.failed);
+    for (uint32_t i = 0; i < held.outputs.size(); ++i) {
+      auto* output = input->add_outputs();
+      output->set_output(i);
+      if (rng->Chance(0.5)) {
+        output->set_inline_(held.outputs[i]);
+        continue;
+      }
+      const Region region = h_.source()->AddRegion(held.outputs[i]);
+      output->mutable_region()->set_segment(region.segment.value());
+      output->mutable_region()->set_offset(region.offset);
+      output->mutable_region()->set_length(region.length);
+      output->mutable_region()->set_xxh3(region.xxh3);
+    }
+  }
+
+  // Random nodes are merged from what lies in them, until the root is one.
+  Held MergeAll(uint64_t id, const RangeTree& tree, HeldPartials held, Rng* rng) {
+    for (uint64_t merges = 1;; ++merges) {
+      Node node = tree.root();
+      while (!RangeTree::IsLeaf(node) && rng->Chance(0.7)) {
+        node = rng->Chance(0.5) ? tree.Left(node) : tree.Right(node);
+      }
+      const LeafRange leaves = tree.Leaves(node);
+      executor::v1::ToExecutor message;
+      executor::v1::MergePiece* merge = message.add_merges();
+      merge->set_piece(1'000'000 * id + merges);
+      merge->set_job(id);
+      merge->set_group(static_cast<uint32_t>(merges % 2));
+      uint64_t covered = 0;
+      std::vector<uint64_t> used;
+      for (const auto& [first, partial] : held) {
+        if (first < leaves.begin || partial.leaves.end > leaves.end) continue;
+        AddInput(partial, rng, merge);
+        covered += partial.leaves.size();
+        used.push_back(first);
+      }
+      if (covered != leaves.size()) continue;
+      const uint64_t piece = merge->piece();
+      h_.Send(std::move(message));
+      h_.Until([&] { return h_.merges().contains(piece); });
+      const executor::v1::MergeDone& done = h_.merges().at(piece);
+      EXPECT_EQ(done.error(), "");
+      for (const uint64_t first : used) held.erase(first);
+      Held merged = HeldOf(h_, leaves, done.tasks(), done.failed(), done.outputs());
+      if (leaves == tree.leaves()) return merged;
+      held[leaves.begin] = std::move(merged);
+    }
+  }
 };
 
-TEST_F(ReductionTest, FloatSumsHaveTheSameBytesForAnyCutAndAnyOrderOfMerges) {
+TEST_F(OrderedReductionTest, FloatSumsHaveTheSameBytesForAnyCutAndAnyOrderOfMerges) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     Rng rng(seed);
     std::vector<float> x(rng.Between(1, 900));
@@ -148,61 +218,116 @@ TEST_F(ReductionTest, FloatSumsHaveTheSameBytesForAnyCutAndAnyOrderOfMerges) {
     spec.operands["x"] =
         Dense(DType::kF32, {static_cast<int64_t>(x.size())}, InlineLocator{BytesOf(x)});
     const BoundJob job = h_.SetUp(seed, spec);
-    // A partial a piece.
-    std::map<uint64_t, Held> held;
+    HeldPartials held;  // one a piece
     for (const LeafRange& leaves : RandomNodes(job.tree, seed)) {
       const uint64_t id = h_.Run(seed, leaves);
       ASSERT_TRUE(h_.done().contains(id));
       EXPECT_FALSE(h_.done().at(id).accumulated());
-      held[leaves.begin] = {leaves, h_.done().at(id).tasks(),
-                            h_.OutputBytes(h_.done().at(id).outputs(0))};
+      held[leaves.begin] =
+          HeldOf(h_, leaves, h_.done().at(id).tasks(), 0, h_.done().at(id).outputs());
     }
-    // Random nodes are merged from what lies in them, until the root is one.
-    for (uint64_t merges = 1; held.size() > 1 || merges == 1; ++merges) {
-      Node node = job.tree.root();
-      while (!RangeTree::IsLeaf(node) && rng.Chance(0.7)) {
-        node = rng.Chance(0.5) ? job.tree.Left(node) : job.tree.Right(node);
-      }
-      const LeafRange leaves = job.tree.Leaves(node);
-      executor::v1::ToExecutor message;
-      executor::v1::MergePiece* merge = message.add_merges();
-      merge->set_piece(1'000'000 * seed + merges);
-      merge->set_job(seed);
-      merge->set_group(static_cast<uint32_t>(merges % 2));
-      uint64_t covered = 0;
-      std::vector<uint64_t> used;
-      for (const auto& [first, partial] : held) {
-        if (first < leaves.begin || partial.leaves.end > leaves.end) continue;
-        auto* input = merge->add_inputs();
-        input->set_id(first + 1);
-        input->add_leaves(first);
-        input->add_leaves(partial.leaves.size());
-        input->set_tasks(partial.tasks);
-        auto* output = input->add_outputs();
-        if (rng.Chance(0.5)) {
-          output->set_inline_(partial.bytes);
-        } else {
-          const Region region = h_.source()->AddRegion(partial.bytes);
-          output->mutable_region()->set_segment(region.segment.value());
-          output->mutable_region()->set_offset(region.offset);
-          output->mutable_region()->set_length(region.length);
-          output->mutable_region()->set_xxh3(region.xxh3);
-        }
-        covered += partial.leaves.size();
-        used.push_back(first);
-      }
-      if (covered != leaves.size()) continue;
-      const uint64_t id = merge->piece();
-      h_.Send(std::move(message));
-      h_.Until([&] { return h_.merges().contains(id); });
-      const executor::v1::MergeDone& done = h_.merges().at(id);
-      ASSERT_EQ(done.error(), "");
-      for (const uint64_t first : used) held.erase(first);
-      held[leaves.begin] = {leaves, done.tasks(), h_.OutputBytes(done.outputs(0))};
-    }
+    const Held all = MergeAll(seed, job.tree, std::move(held), &rng);
     const float expected = FoldOracle(job.tree, job.tree.root(), x);
-    ASSERT_EQ(held.begin()->second.tasks, x.size());
-    EXPECT_EQ(held.begin()->second.bytes, BytesOf(std::vector<float>{expected}));
+    ASSERT_EQ(all.tasks, x.size());
+    EXPECT_THAT(all.outputs, ElementsAre(BytesOf(std::vector<float>{expected})));
+  }
+}
+
+TEST_F(OrderedReductionTest, LeavesThatWereGivenUpAddNothingToASum) {
+  JobSpec spec;
+  spec.kernel = "float_sum";
+  spec.grain = 2;
+  spec.operands["x"] = Dense(DType::kF32, {10}, InlineLocator{BytesOf(std::vector<float>(10, 1))});
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const BoundJob job = h_.SetUp(seed, spec);
+    Rng rng(seed);
+    HeldPartials held;
+    uint64_t given_up = 0;
+    for (uint64_t leaf = 0; leaf < job.tree.leaf_count(); ++leaf) {
+      const LeafRange leaves = {leaf, leaf + 1};
+      if (rng.Chance(seed == 1 ? 1 : 0.5)) {
+        held[leaf] = {leaves, 0, 2, {}};
+        given_up += 2;
+        continue;
+      }
+      const uint64_t id = h_.Run(seed, leaves);
+      held[leaf] = HeldOf(h_, leaves, 2, 0, h_.done().at(id).outputs());
+    }
+    const Held all = MergeAll(seed, job.tree, std::move(held), &rng);
+    EXPECT_EQ(all.failed, given_up);
+    EXPECT_THAT(all.outputs,
+                ElementsAre(BytesOf(std::vector<float>{static_cast<float>(10 - given_up)})));
+  }
+}
+
+TEST_F(OrderedReductionTest, AKernelsOwnMergeKeepsTheOrderOfTasksAndCountsAllOfThem) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Rng rng(seed);
+    std::vector<int32_t> x(rng.Between(1, 900));
+    for (int32_t& value : x) value = static_cast<int32_t>(rng.Below(1000)) - (seed % 2 ? 20 : 0);
+    JobSpec spec;
+    spec.kernel = "listed";
+    spec.grain = rng.Between(1, 30);
+    spec.operands["x"] =
+        Dense(DType::kI32, {static_cast<int64_t>(x.size())}, InlineLocator{BytesOf(x)});
+    const BoundJob job = h_.SetUp(seed, spec);
+    std::vector<int32_t> expected = x;
+    HeldPartials held;
+    for (const LeafRange& leaves : RandomNodes(job.tree, seed)) {
+      const TaskRange tasks = job.tree.Tasks(leaves);
+      if (seed % 3 == 0 && rng.Chance(0.2)) {
+        held[leaves.begin] = {leaves, 0, tasks.size(), {}};
+        std::fill(expected.begin() + tasks.begin, expected.begin() + tasks.end, 0);
+        continue;
+      }
+      executor::v1::ToExecutor message;
+      const uint64_t id = h_.AddPiece(seed, leaves, &message);
+      message.mutable_runs(0)->set_suspect(rng.Chance(0.3));
+      for (uint64_t task = tasks.begin; seed % 5 == 0 && task < tasks.end; ++task) {
+        if (!rng.Chance(0.2)) continue;
+        message.mutable_runs(0)->add_skip_tasks(task);
+        expected[task] = 0;
+      }
+      h_.Send(std::move(message));
+      h_.Until([&] { return h_.done().contains(id); });
+      const executor::v1::PieceDone& done = h_.done().at(id);
+      EXPECT_FALSE(done.accumulated());
+      const auto failed = static_cast<uint64_t>(done.failures_size());
+      EXPECT_EQ(done.tasks() + failed, tasks.size());
+      held[leaves.begin] = HeldOf(h_, leaves, done.tasks(), failed, done.outputs());
+    }
+    // What is not run counts as zero, what fails too.
+    for (int32_t& value : expected) value = std::max(value, 0);
+    const Held all = MergeAll(seed, job.tree, std::move(held), &rng);
+    EXPECT_EQ(all.tasks + all.failed, x.size());
+    ASSERT_EQ(all.outputs.size(), 2u);
+    EXPECT_THAT(ValuesOf<int32_t>(all.outputs[0]), ElementsAreArray(expected));
+    EXPECT_EQ(all.outputs[1], BytesOf(std::vector<uint64_t>{all.tasks}));
+  }
+}
+
+TEST_F(OrderedReductionTest, AnOwnMergeOfNothingOrOfOneTaskIsWhatThatMakes) {
+  for (uint64_t tasks : {0, 1}) {
+    JobSpec spec;
+    spec.kernel = "listed";
+    spec.operands["x"] = Dense(DType::kI32, {static_cast<int64_t>(tasks)},
+                               InlineLocator{BytesOf(std::vector<int32_t>(tasks, 7))});
+    const BoundJob job = h_.SetUp(tasks + 1, spec);
+    if (tasks == 1) {
+      const uint64_t id = h_.Run(2, {0, 1});
+      const Held held = HeldOf(h_, {0, 1}, 1, 0, h_.done().at(id).outputs());
+      EXPECT_THAT(held.outputs, ElementsAre(BytesOf(std::vector<int32_t>{7}),
+                                            BytesOf(std::vector<int64_t>{1})));
+      continue;
+    }
+    executor::v1::ToExecutor message;
+    message.add_merges()->set_piece(5);
+    message.mutable_merges(0)->set_job(1);
+    h_.Send(std::move(message));
+    h_.Until([&] { return h_.merges().contains(5); });
+    EXPECT_EQ(h_.merges().at(5).error(), "");
+    EXPECT_THAT(HeldOf(h_, {0, 0}, 0, 0, h_.merges().at(5).outputs()).outputs,
+                ElementsAre("", BytesOf(std::vector<int64_t>{0})));
   }
 }
 

@@ -142,9 +142,9 @@ absl::Status RunMap(const RunContext& context) {
 }
 
 absl::Status RunParts(const RunContext& context) {
-  const uint32_t flags = context.batch->kernel->flags;
-  if ((flags & TANDEM_HOST_STAGES) != 0) return RunHostStages(context);
-  if ((flags & TANDEM_WHOLE_LEAF) != 0) return RunFold(context);
+  const Batch& batch = *context.batch;
+  if ((batch.kernel->flags & TANDEM_HOST_STAGES) != 0) return RunHostStages(context);
+  if (batch.parts.front().partial != nullptr) return RunFold(context);
   return RunMap(context);
 }
 

@@ -1,8 +1,8 @@
 // Runs a batch on a crew: cuts its parts into chunks, logs what starts, calls the kernel.
 //
-// Three ways, by the kernel's flags: RunMap (maps, and reductions into accumulators), RunFold
-// (float sums: a partial a leaf, folded up the range tree), RunHostStages (ragged items with
-// measure, prepare and finish around the cells).
+// Three ways: RunMap (maps, and reductions into accumulators), RunFold (parts with a partial: one a
+// leaf, folded up the range tree: float sums, and a kernel's own merge), RunHostStages (ragged
+// items with measure, prepare and finish around the cells).
 //
 // Thread-safety: one call a crew at a time.
 #ifndef TANDEM_WORKER_DEVICE_CPU_BATCH_RUNNER_H_

@@ -1,8 +1,13 @@
-// Float sums: a fresh partial a leaf, and siblings merged up the range tree, so that the value of
-// a node is the same however the job was cut.
+// Float sums and own merges: a fresh partial a leaf, and siblings merged up the range tree, so that
+// the value of a node is the same however the job was cut.
+//
+// A partial of a kernel's own merge grows with its tasks and counts every one of them. A call of
+// the kernel finds it zeroed and initialised, with room for the tasks of that call; tasks that do
+// not run stand in it as just that.
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "common/base/error.h"
@@ -21,8 +26,8 @@ class Fold {
         part_(part),
         grain_(static_cast<int64_t>(part.grain)),
         serial_leaves_(serial_leaves),
-        bytes_(RoundUp(
-            static_cast<size_t>(context.batch->kernel->partial_bytes(part.args, part.tasks)))) {}
+        own_((context.batch->kernel->flags & TANDEM_OWN_MERGE) != 0),
+        bytes_(BytesOf(part.tasks)) {}
 
   absl::Status Run() {
     const int64_t leaves = (part_.tasks + grain_ - 1) / grain_;
@@ -41,9 +46,7 @@ class Fold {
   // Leaves [first, first + leaves) into `into`, shared among threads while it is worth it.
   void Node(int64_t first, int64_t leaves, uint8_t* into) {
     const bool serial = leaves <= serial_leaves_ || part_.suspect;
-    const size_t depth =
-        serial ? static_cast<size_t>(std::bit_width(static_cast<uint64_t>(leaves))) : 1;
-    AlignedBuffer right = context_.pool->Take(bytes_ * depth);
+    AlignedBuffer right = context_.pool->Take(serial ? StackBytes(leaves) : RightBytes(leaves));
     if (right.data() == nullptr) {
       no_memory_ = true;
       return;
@@ -66,8 +69,25 @@ class Fold {
     if (leaves == 1) return Leaf(first, into);
     const int64_t left = LeftOf(leaves);
     Serial(first, left, into, stack);
-    Serial(first + left, leaves - left, stack, stack + bytes_);
+    Serial(first + left, leaves - left, stack, stack + RightBytes(leaves));
     Merge(first, leaves, into, stack);
+  }
+
+  // Of a partial that counts so many tasks.
+  size_t BytesOf(int64_t tasks) const {
+    const auto bytes = context_.batch->kernel->partial_bytes(part_.args, tasks);
+    return RoundUp(static_cast<size_t>(std::max<int64_t>(bytes, 0)));
+  }
+
+  // Room for the right child of a node of more than one leaf: it is no larger than the left one.
+  size_t RightBytes(int64_t leaves) const {
+    if (!own_ || leaves == 1) return bytes_;
+    return BytesOf(std::min(LeftOf(leaves) * grain_, part_.tasks));
+  }
+  size_t StackBytes(int64_t leaves) const {
+    size_t bytes = 0;
+    for (; leaves > 1; leaves = LeftOf(leaves)) bytes += RightBytes(leaves);
+    return bytes;
   }
 
   // The left child of a node of more than one leaf.
@@ -78,8 +98,13 @@ class Fold {
   void Merge(int64_t first, int64_t leaves, uint8_t* into, const uint8_t* right) {
     const int64_t left_tasks = LeftOf(leaves) * grain_;
     const int64_t tasks = std::min(part_.tasks - first * grain_, leaves * grain_);
+    MergeTasks(into, left_tasks, right, tasks - left_tasks);
+  }
+
+  void MergeTasks(uint8_t* into, int64_t into_tasks, const uint8_t* from, int64_t from_tasks) {
+    if (no_memory_) return;  // One of them was never made.
     const int32_t code =
-        context_.batch->kernel->merge(part_.args, into, left_tasks, right, tasks - left_tasks);
+        context_.batch->kernel->merge(part_.args, into, into_tasks, from, from_tasks);
     if (code != 0) merge_code_ = code;
   }
 
@@ -93,6 +118,7 @@ class Fold {
     }
     const int64_t begin = leaf * grain_;
     const int64_t end = std::min(begin + grain_, part_.tasks);
+    if (own_) return OwnLeaf(begin, end, slot, scratch, into);
     if (part_.suspect) {
       // Each task once by itself, so that a crash names it; its value is thrown away, since the
       // sum of a leaf depends on how the leaf is called.
@@ -103,6 +129,42 @@ class Fold {
     failed_ += RunTasks(context_, part_, begin, end, slot, scratch, into, Granularity::kWhole);
   }
 
+  void OwnLeaf(int64_t begin, int64_t end, uint32_t slot, void* scratch, uint8_t* into) {
+    for (int64_t task = begin; part_.suspect && task < end; ++task) {
+      Freshen(into, 1);  // As in Leaf, each one by itself, for nothing but its name.
+      RunTasks(context_, part_, task, task + 1, slot, scratch, into, Granularity::kTask);
+    }
+    AlignedBuffer buffer;  // What lies behind the first run of tasks, or of skipped ones.
+    int64_t at = begin;
+    const auto add = [&](int64_t until, bool runs) {
+      if (at == until) return;
+      if (at > begin && buffer.data() == nullptr) buffer = context_.pool->Take(BytesOf(end - at));
+      uint8_t* const value = at == begin ? into : buffer.data();
+      if (value == nullptr) {
+        no_memory_ = true;
+        return;
+      }
+      Freshen(value, until - at);
+      if (runs) {
+        failed_ += RunTasks(context_, part_, at, until, slot, scratch, value, Granularity::kWhole);
+      }
+      if (at > begin) MergeTasks(into, at - begin, value, until - at);
+      at = until;
+    };
+    ForEachRun(part_, begin, end, [&](int64_t from, int64_t to) {
+      add(from, false);
+      add(to, true);
+    });
+    add(end, false);
+    context_.pool->Give(std::move(buffer));
+  }
+
+  void Freshen(uint8_t* partial, int64_t tasks) {
+    const int64_t bytes = context_.batch->kernel->partial_bytes(part_.args, tasks);
+    if (bytes > 0) std::memset(partial, 0, static_cast<size_t>(bytes));
+    context_.batch->kernel->partial_init(part_.args, partial);
+  }
+
   static size_t RoundUp(size_t bytes) {
     return (bytes + TANDEM_PARTIAL_ALIGN - 1) / TANDEM_PARTIAL_ALIGN * TANDEM_PARTIAL_ALIGN;
   }
@@ -111,7 +173,8 @@ class Fold {
   BatchPart& part_;
   const int64_t grain_;
   const int64_t serial_leaves_;
-  const size_t bytes_;
+  const bool own_;
+  const size_t bytes_;  // of all its tasks
   std::atomic<int64_t> failed_ = 0;
   std::atomic<int32_t> merge_code_ = 0;
   std::atomic<bool> no_memory_ = false;

@@ -156,8 +156,8 @@ typedef struct TandemKernelV1 {
   int64_t (*range)(const TandemPart* parts, int32_t count, void* scratch);
   /* The same bytes by a shorter way, for a paced emulated device; null where there is none. */
   int64_t (*range_cheap)(const TandemPart* parts, int32_t count, void* scratch);
-  /* `into` becomes the partial of both; `into` counts the tasks before those of `from`. Returns 0.
-   */
+  /* `into`, whose tasks precede those of `from`, becomes the partial of both; it has room for them.
+     Returns 0. An own merge counts all tasks and reads no operands (docs/kernels.md). */
   int32_t (*merge)(const void* args, void* into, int64_t into_tasks, const void* from,
                    int64_t from_tasks);
 

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Reductions that depend on an order: a kernel's own merge, for several cuts over two workers."""
+import os
+import random
+import sys
+import unittest
+
+from processes import Processes, read_npy, write_npy
+
+BIN = sys.argv.pop(1)
+PROBES = os.path.join(os.path.dirname(BIN), "tests", "kernels", "tandem_sdk_probes.so")
+
+
+class OwnMergeTest(unittest.TestCase):
+    """`sort` of the SDK's probes: sorted runs that its own Merge joins."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Processes(BIN)
+        cls.cluster.__enter__()
+        cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
+        cls.cluster.start_master()
+        for name in ("v", "w"):
+            cls.cluster.start_worker(name, "--kernel-path", PROBES)
+        cls.cluster.wait_attached(2)
+
+    def keys(self, tasks, seed):
+        drawn = random.Random(seed)
+        return [drawn.randrange(-2**31, 2**31) for _ in range(tasks)]
+
+    def sorted_by_tandem(self, keys, *flags):
+        given, out = self.cluster.path("key.npy"), self.cluster.path("sorted.npy")
+        write_npy(given, "<i4", (len(keys),), keys)
+        self.cluster.tandem("run", "sort", f"key=@{given}", "--out", f"sorted=@{out}", *flags)
+        shape, values = read_npy(out)
+        self.assertEqual(shape, (len(keys),))
+        return list(values)
+
+    def test_every_cut_over_two_workers_gives_the_sorted_keys(self):
+        keys = self.keys(20_000, 1)
+        for grain, leaves in ((1, 16), (7, 1), (64, 3), (64, 1000), (4096, 1), (20_000, 1)):
+            with self.subTest(grain=grain, leaves=leaves):
+                values = self.sorted_by_tandem(keys, "--grain", str(grain), "--max-lease", str(leaves))
+                self.assertEqual(values, sorted(keys))
+
+    def test_a_partial_that_is_larger_than_a_report_is_merged_across_workers(self):
+        keys = self.keys(300_000, 2)
+        self.assertEqual(self.sorted_by_tandem(keys, "--grain", "512", "--max-lease", "8"), sorted(keys))
+
+    def test_a_job_of_no_task_and_of_one(self):
+        self.assertEqual(self.sorted_by_tandem([]), [])
+        self.assertEqual(self.sorted_by_tandem([-5]), [-5])
+
+    def test_the_result_is_read_later_and_whole(self):
+        keys = self.keys(1000, 3)
+        given, out = self.cluster.path("key.npy"), self.cluster.path("later.npy")
+        write_npy(given, "<i4", (len(keys),), keys)
+        job = str(self.cluster.submit("sort", f"key=@{given}", "--grain", "10"))
+        self.cluster.tandem("job", "wait", job)
+        self.cluster.tandem("job", "results", job, "--out", f"sorted=@{out}")
+        self.assertEqual(list(read_npy(out)[1]), sorted(keys))
+        code, _, err = self.cluster.run("job", "results", job, "--tasks", "0-9", "--out", f"sorted=@{out}")
+        self.assertEqual(code, 2, err)
+        self.assertIn("is one value of all tasks", err)
+
+    def test_what_no_executor_could_hold_is_refused_at_once(self):
+        code, _, err = self.cluster.run("run", "sort", "key=iota", "n=2000000000")
+        self.assertEqual(code, 2, err)
+        self.assertIn("(TOO_LARGE)", err)
+        self.assertIn("more than 4 GiB that a partial may have", err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
