@@ -90,7 +90,7 @@ void AddRunFlags(CLI::App* command, RunFlags* flags) {
                       "Submitting again with the same id names the same job");
   command->add_flag("--allow-failed", flags->allow_failed, "Succeed even if tasks fail");
   command->add_flag("--reproducible", flags->reproducible,
-                    "Pin one implementation and device kind");
+                    "The same bytes every time from tolerant kernels too (CPUs alone, x86-64-v2)");
   command->add_flag("--dry-run", flags->dry_run, "Say what would be done; submit nothing");
   command->add_flag("-q,--quiet", flags->quiet, "No progress");
 }

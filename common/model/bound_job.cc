@@ -42,6 +42,7 @@ class Binder {
     spec_.grain = job_.grain();
     job_.spec = std::move(spec_);
     job_.kernel = kernel_;
+    RETURN_IF_ERROR(Pin());
     return std::move(job_);
   }
 
@@ -58,6 +59,7 @@ class Binder {
   absl::Status CutOperand(size_t index);
   absl::Status BindOutput(size_t index);
   absl::Status CheckOutputSize(const BoundOutput& output) const;
+  absl::Status Pin();
   absl::StatusOr<LinearForm> FormOf(const Extent& extent, std::string_view whose) const;
   ExtentValues values() const { return {job_.axes, scalar_values_}; }
 
@@ -347,6 +349,22 @@ absl::Status Binder::CheckOutputSize(const BoundOutput& output) const {
                                HumanSize(*bytes), ", more than ", HumanSize(most),
                                output.reduced() ? " that a partial may have" : ""));
   }
+  return absl::OkStatus();
+}
+
+// Other devices sum such outputs in other orders.
+absl::Status Binder::Pin() {
+  if (!job_.pinned()) return absl::OkStatus();
+  JobSpec& spec = job_.spec;
+  if (spec.device == DeviceChoice::kGpu || spec.resources.gpus_e4 != 0) {
+    return WithField(
+        InvalidError(reason::kBadSpec,
+                     StrCat("reproducible is asked for, but outputs of ", kernel_.name,
+                            " are of class tolerant: CPUs alone give them the same bytes every "
+                            "time; leave the GPU or reproducible out")),
+        "reproducible");
+  }
+  spec.device = DeviceChoice::kCpu;
   return absl::OkStatus();
 }
 

@@ -116,6 +116,18 @@ struct BoundJob {
     }
     return false;
   }
+  // A reproducible job with outputs that depend on what runs it: one build (x86-64-v2) on CPUs runs
+  // all of it, and which tasks share a call of the kernel follows from the grain alone.
+  bool pinned() const {
+    if (!spec.reproducible) return false;
+    for (const BoundOutput& output : outputs) {
+      if (output.output_class != OutputClass::kExact &&
+          output.output_class != OutputClass::kBitwise) {
+        return true;
+      }
+    }
+    return false;
+  }
   // The kernel merges its partials itself; they may grow with their tasks.
   bool own_merge() const {
     for (const BoundOutput& output : outputs) {

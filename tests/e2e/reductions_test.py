@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reductions that depend on an order: a kernel's own merge, for several cuts over two workers."""
+"""What depends on an order or an implementation: a kernel's own merge, and reproducible jobs of class tolerant."""
 import os
 import random
 import sys
@@ -8,6 +8,7 @@ import unittest
 from processes import Processes, read_npy, write_npy
 
 BIN = sys.argv.pop(1)
+LOOSE = os.path.join(os.path.dirname(BIN), "tests", "kernels", "loose.so")
 PROBES = os.path.join(os.path.dirname(BIN), "tests", "kernels", "tandem_sdk_probes.so")
 
 
@@ -68,6 +69,41 @@ class OwnMergeTest(unittest.TestCase):
         self.assertEqual(code, 2, err)
         self.assertIn("(TOO_LARGE)", err)
         self.assertIn("more than 4 GiB that a partial may have", err)
+
+
+class ReproducibleTest(unittest.TestCase):
+    def outputs(self, cluster, *flags):
+        y, total = cluster.path("y.npy"), cluster.path("total.npy")
+        cluster.tandem("run", "loose", "x=uniform(seed=1,lo=-10,hi=30)", "n=100003", "scale=1.1", "shift=-0.3", "--grain", "500",
+                       "--out", f"y=@{y}", "--out", f"total=@{total}", *flags)
+        with open(y, "rb") as values, open(total, "rb") as sums:
+            return values.read(), sums.read()
+
+    def start(self, cluster, isa):
+        cluster.environment["TANDEM_ISA"] = isa
+        cluster.start_worker(isa, "--kernel-path", LOOSE)
+
+    def test_tolerant_outputs_are_the_same_bytes_whoever_runs_them_and_however_they_are_cut(self):
+        with open("/proc/cpuinfo") as file:
+            flags = set(file.read().split())
+        if "fma" not in flags:
+            self.skipTest("needs a machine with x86-64-v3")
+        best = "v4" if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags else "v3"
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            self.start(cluster, "v2")
+            cluster.wait_attached(1)
+            expected = self.outputs(cluster)
+            self.start(cluster, best)
+            cluster.wait_attached(2)
+            for leaves in ("1", "7", "1000"):
+                self.assertEqual(self.outputs(cluster, "--reproducible", "--max-lease", leaves), expected)
+            cluster.workers["v2"].kill()
+            cluster.workers["v2"].wait()
+            self.assertEqual(self.outputs(cluster, "--reproducible"), expected)
+            loose = self.outputs(cluster)
+            self.assertNotEqual(loose[0], expected[0], "contraction shows, or this test shows nothing")
+            self.assertNotEqual(loose[1], expected[1])
 
 
 if __name__ == "__main__":

@@ -316,6 +316,26 @@ TandemKernelV1 MakeListed() {
   return kernel;
 }
 
+// ---- loose ----
+
+template <int kFactor>
+int64_t LoosePart(const TandemPart& part, void*) {
+  const auto* args = static_cast<const DoubleArgs*>(part.args);
+  for (int64_t i = 0; i < part.tasks; ++i) {
+    const bool last = i + 1 == part.tasks;
+    args->y[part.first.row + i] = kFactor * args->x[part.first.row + i] + (last ? 0.5f : 0);
+  }
+  return 0;
+}
+template <int kFactor>
+TandemKernelV1 MakeLoose() {
+  TandemKernelV1 kernel = Table("loose", "x[n]:f32 -> y[n]:f32", 111, sizeof(DoubleArgs));
+  kernel.output_class = TANDEM_CLASS_TOLERANT;
+  kernel.tolerance = 0.5;
+  kernel.range = &Parts<LoosePart<kFactor>>;
+  return kernel;
+}
+
 // ---- die_at ----
 
 constexpr int64_t kEveryTask = -1;
@@ -363,14 +383,12 @@ std::atomic<bool>& HangsReleased() {
 }
 
 const TandemLibraryV1* FakeKernels() {
-  static const TandemKernelV1 tables[] = {MakeDouble(), MakeTally(),  MakeFloatSum(),
-                                          MakeShout(),  MakeWindow(), MakeColumn(),
-                                          MakeScaled(), MakeDie(),    MakeHang(),
-                                          MakeListed()};
-  static const TandemKernelV1* const list[] = {&tables[0], &tables[1], &tables[2],
-                                               &tables[3], &tables[4], &tables[5],
-                                               &tables[6], &tables[7], &tables[8],
-                                               &tables[9]};
+  static const TandemKernelV1 tables[] = {MakeDouble(), MakeTally(),  MakeFloatSum(), MakeShout(),
+                                          MakeWindow(), MakeColumn(), MakeScaled(),   MakeDie(),
+                                          MakeHang(),   MakeListed(), MakeLoose<1>()};
+  static const TandemKernelV1* const list[] = {&tables[0], &tables[1], &tables[2], &tables[3],
+                                               &tables[4], &tables[5], &tables[6], &tables[7],
+                                               &tables[8], &tables[9], &tables[10]};
   static const TandemLibraryV1 library = {sizeof(TandemLibraryV1),
                                           TANDEM_ABI_MAJOR,
                                           TANDEM_ABI_MINOR,
@@ -378,6 +396,14 @@ const TandemLibraryV1* FakeKernels() {
                                           list,
                                           "test",
                                           "x86-64-v2"};
+  return &library;
+}
+
+const TandemLibraryV1* FakeBaseline() {
+  static const TandemKernelV1 loose = MakeLoose<2>();
+  static const TandemKernelV1* const list[] = {&loose};
+  static const TandemLibraryV1 library = {
+      sizeof(TandemLibraryV1), TANDEM_ABI_MAJOR, TANDEM_ABI_MINOR, 1, list, "test", "x86-64-v2"};
   return &library;
 }
 

@@ -10,6 +10,7 @@
 //   scaled        x[n]:f32, table[m]:f32 -> y[n]:f32, top:f32 : max: a map beside a reduction
 //   listed        x[n]:i32 -> list[n]:i32 : merge, listed:i64 : merge; a merge of its own: the list
 //                 in order, and how many of it are not negative; those fail and are listed as 0
+//   loose         x[n]:f32 -> y[n]:f32; tolerant: the last task of each call comes out otherwise
 //   die_at        axis n, at:i64 -> y[n]:u8: the process dies at task `at`; -1: at every task
 //   hang_at       axis n, at:i64 -> y[n]:u8: task `at` returns when HangsReleased(), or never
 //
@@ -25,6 +26,8 @@
 namespace tandem::testing {
 
 const TandemLibraryV1* FakeKernels();
+// The build for x86-64-v2, which has `loose` alone; it yields twice as much there.
+const TandemLibraryV1* FakeBaseline();
 // REQUIRES: there is one of that name.
 const TandemKernelV1* FakeKernel(std::string_view name);
 // Lets hang_at go on, in this process.

@@ -97,6 +97,10 @@ struct BatchPart {
   Accumulator* accumulator = nullptr;
   void* partial = nullptr;
 
+  // A call of the kernel has the tasks of one leaf, less those to be skipped: which tasks share a
+  // call may show in a result. Parts of one batch have the same.
+  bool leaf_calls = false;
+
   uint64_t job = 0;                 // for the start log
   uint64_t grain = 1;               // tasks a leaf; leaf i begins at task i * grain
   bool suspect = false;             // task by task on one thread, each one logged

@@ -61,7 +61,8 @@ void Executor::DispatchLane(uint32_t index) {
 
 bool Executor::Joins(const Run& run, const Piece& piece) const {
   const Piece& first = *run.pieces.front();
-  if (piece.job()->kernel() != first.job()->kernel() || piece.suspect() || first.suspect()) {
+  if (piece.job()->kernel() != first.job()->kernel() || piece.suspect() || first.suspect() ||
+      piece.job()->bound().pinned() != first.job()->bound().pinned()) {
     return false;
   }
   if (run.pieces.size() >= limits_.merge_pieces_max) return false;

@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
                    ValidateAndBind(std::move(description.spec), description.kernel, kEverything));
   const BoundJob& bound = job->bound_;
   job->reduces_ = bound.has_reduction();
-  job->ordered_ = job->reduces_ && (bound.kernel.whole_leaf || bound.own_merge());
+  job->ordered_ = job->reduces_ && (bound.kernel.whole_leaf || bound.own_merge() || bound.pinned());
   job->accumulates_ =
       !job->ordered_ && std::all_of(bound.outputs.begin(), bound.outputs.end(),
                                     [](const BoundOutput& output) { return output.accumulates(); });
@@ -105,7 +105,10 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
   job->cost = TaskCost(bound.ns_per_task);
 
   *fatal = false;  // From here on it may be this worker's fault.
-  ASSIGN_OR_RETURN(job->kernel_, kernels.Find(bound.kernel.name, bound.kernel.content_hash));
+  ASSIGN_OR_RETURN(job->kernel_,
+                   bound.pinned()
+                       ? kernels.FindBaseline(bound.kernel.name, bound.kernel.content_hash)
+                       : kernels.Find(bound.kernel.name, bound.kernel.content_hash));
   const bool whole_leaf = (job->kernel_->flags & TANDEM_WHOLE_LEAF) != 0;
   if (job->args_.bytes() < job->kernel_->args_bytes || whole_leaf != bound.kernel.whole_leaf) {
     return Error(absl::StatusCode::kFailedPrecondition, reason::kKernelChanged,

@@ -64,7 +64,8 @@ class Job {
   OperandSource* remote() const { return remote_.get(); }
 
   bool reduces() const { return reduces_; }
-  // Float sums and own merges: partials are folded up the tree, a piece is a node and yields one.
+  // Float sums, own merges and sums of a pinned job: partials are folded up the tree, a piece is a
+  // node and yields one.
   bool ordered() const { return ordered_; }
   // All outputs are exact reductions: pieces gather in one accumulator.
   bool accumulates() const { return accumulates_; }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <iterator>
+#include <optional>
 
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
@@ -27,6 +29,20 @@ std::string Abi() { return StrCat(TANDEM_ABI_MAJOR, ".", TANDEM_ABI_MINOR); }
 constexpr size_t kKernelBytesMin = offsetof(TandemKernelV1, summary) + sizeof(const char*);
 constexpr uint32_t kFaultsMax = TANDEM_FAULT_OUT_OF_MEMORY;  // the SDK's own begin there
 constexpr size_t kLibraryBytesMin = offsetof(TandemLibraryV1, isa) + sizeof(const char*);
+
+constexpr std::string_view kBaselineIsa = "x86-64-v2";
+
+// A library picks its build by the environment each time that it is asked.
+const TandemLibraryV1* BaselineOf(TandemLibraryV1Function function) {
+  constexpr char kVariable[] = "TANDEM_ISA";
+  const char* const set = getenv(kVariable);
+  const std::optional<std::string> before =
+      set == nullptr ? std::nullopt : std::optional<std::string>(set);
+  setenv(kVariable, "v2", 1);
+  const TandemLibraryV1* const baseline = function();
+  before.has_value() ? setenv(kVariable, before->c_str(), 1) : unsetenv(kVariable);
+  return baseline;
+}
 
 absl::Status CheckLibrary(const TandemLibraryV1* library) {
   if (library == nullptr) {
@@ -121,7 +137,7 @@ absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel) {
   return info;
 }
 
-absl::Status KernelTable::Add(const TandemLibraryV1* library) {
+absl::Status KernelTable::Add(const TandemLibraryV1* library, const TandemLibraryV1* baseline) {
   RETURN_IF_ERROR(CheckLibrary(library));
   std::vector<KernelInfo> infos;
   for (uint32_t i = 0; i < library->kernel_count; ++i) {
@@ -141,7 +157,22 @@ absl::Status KernelTable::Add(const TandemLibraryV1* library) {
     kernels_.emplace(std::pair(infos[i].name, infos[i].content_hash), library->kernels[i]);
   }
   std::ranges::move(infos, std::back_inserter(infos_));
+  AddBaseline(baseline);
   return absl::OkStatus();
+}
+
+// What makes no sense or is another kernel is left out: only pinned jobs miss it, and say so.
+void KernelTable::AddBaseline(const TandemLibraryV1* library) {
+  if (!CheckLibrary(library).ok() || library->isa == nullptr ||
+      std::string_view(library->isa) != kBaselineIsa) {
+    return;
+  }
+  for (uint32_t i = 0; i < library->kernel_count; ++i) {
+    if (library->kernels[i] == nullptr) continue;
+    const absl::StatusOr<KernelInfo> info = DescribeKernel(*library->kernels[i]);
+    if (!info.ok() || std::ranges::find(infos_, *info) == infos_.end()) continue;
+    baseline_.emplace(std::pair(info->name, info->content_hash), library->kernels[i]);
+  }
 }
 
 absl::Status KernelTable::AddLibrary(const std::string& path) {
@@ -157,8 +188,20 @@ absl::Status KernelTable::AddLibrary(const std::string& path) {
                         StrCat(path, " is no library of kernels: it exports no ",
                                TANDEM_LIBRARY_SYMBOL, "; build it with tandem_add_kernels"));
   }
-  const absl::Status added = Add(function());
+  const TandemLibraryV1* const best = function();
+  const absl::Status added = Add(best, BaselineOf(function));
   return added.ok() ? added : WithContext(added, path);
+}
+
+absl::StatusOr<const TandemKernelV1*> KernelTable::FindBaseline(std::string_view name,
+                                                                uint64_t hash) const {
+  RETURN_IF_ERROR(Find(name, hash).status());
+  const auto it = baseline_.find(std::pair(std::string(name), hash));
+  if (it != baseline_.end()) return it->second;
+  return Error(absl::StatusCode::kFailedPrecondition, reason::kUnsatisfiable,
+               StrCat("the library of kernel ", name, " has no build for ", kBaselineIsa,
+                      " here, by which a reproducible job of class tolerant runs; build it with "
+                      "tandem_add_kernels, or leave --reproducible out"));
 }
 
 absl::StatusOr<const TandemKernelV1*> KernelTable::Find(std::string_view name,

@@ -2,7 +2,7 @@
 // it was told to load.
 //
 //   KernelTable table;
-//   RETURN_IF_ERROR(table.Add(tandem_builtin_kernels()));
+//   RETURN_IF_ERROR(table.Add(tandem_builtin_kernels(), tandem_builtin_kernels_for("v2")));
 //   RETURN_IF_ERROR(table.AddLibrary("/opt/kernels/wave.so"));
 //   ASSIGN_OR_RETURN(const TandemKernelV1* kernel, table.Find("wave", hash));
 //
@@ -34,17 +34,26 @@ class KernelTable {
   // Errors: FAILED_PRECONDITION VERSION_SKEW for another major ABI (with both numbers);
   // INVALID_ARGUMENT BAD_SIGNATURE or BAD_FILE for a table that makes no sense; ALREADY_EXISTS
   // BAD_FILE for a kernel name that is there already.
-  absl::Status Add(const TandemLibraryV1* library);
+  // `baseline`: the same kernels built for x86-64-v2, for pinned jobs; null: there is no such
+  // build.
+  absl::Status Add(const TandemLibraryV1* library, const TandemLibraryV1* baseline = nullptr);
   // dlopen()s a library. Errors: as Add, and INVALID_ARGUMENT BAD_FILE when it cannot be loaded.
+  // REQUIRES: no other thread reads the environment meanwhile.
   absl::Status AddLibrary(const std::string& path);
 
   // `hash` 0: any content, the first of that name. Errors: NOT_FOUND UNKNOWN_KERNEL,
   // FAILED_PRECONDITION KERNEL_CHANGED (the name is there with another content).
   absl::StatusOr<const TandemKernelV1*> Find(std::string_view name, uint64_t hash) const;
+  // The build for x86-64-v2. Errors: as Find, and FAILED_PRECONDITION UNSATISFIABLE without one.
+  absl::StatusOr<const TandemKernelV1*> FindBaseline(std::string_view name, uint64_t hash) const;
   const std::vector<KernelInfo>& infos() const { return infos_; }
 
  private:
-  std::map<std::pair<std::string, uint64_t>, const TandemKernelV1*> kernels_;
+  void AddBaseline(const TandemLibraryV1* library);
+
+  using Tables = std::map<std::pair<std::string, uint64_t>, const TandemKernelV1*>;
+  Tables kernels_;
+  Tables baseline_;  // built for x86-64-v2
   std::vector<KernelInfo> infos_;
 };
 

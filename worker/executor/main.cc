@@ -82,7 +82,7 @@ absl::Status RunExecutor(const ExecutorLaunch& launch) {
                                CpuDevice::SlotsOf(groups), " threads need one each"));
   }
   KernelTable kernels;
-  RETURN_IF_ERROR(kernels.Add(tandem_builtin_kernels()));
+  RETURN_IF_ERROR(kernels.Add(tandem_builtin_kernels(), tandem_builtin_kernels_for("v2")));
   for (const std::string& library : launch.kernel_libraries) {
     if (const absl::Status added = kernels.AddLibrary(library); !added.ok()) {
       // It was good when the worker probed it; what it had is not run by this executor.

@@ -155,6 +155,8 @@ BatchPart Piece::Part() {
   part.grain = job_->bound().grain();
   part.suspect = suspect_;
   part.skip = skip_;
+  // What goes into sinks goes there item by item.
+  part.leaf_calls = job_->bound().pinned() && ragged_.empty();
   return part;
 }
 

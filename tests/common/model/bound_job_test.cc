@@ -190,6 +190,40 @@ TEST(ValidateAndBindTest, ClassesFollowFromKernelAndOutput) {
   EXPECT_FALSE(ValidateAndBind(spec, kernel)->outputs[2].accumulates());
 }
 
+TEST(ValidateAndBindTest, AReproducibleJobOfClassTolerantIsPinnedToCpus) {
+  KernelInfo kernel = Kernel("loose", "x[n]:f32 -> y[n]:f32");
+  JobSpec spec;
+  spec.kernel = "loose";
+  spec.operands["x"] = Iota(DType::kF32, {10});
+  spec.reproducible = true;
+  for (const OutputClass free : {OutputClass::kExact, OutputClass::kBitwise}) {
+    kernel.output_class = free;
+    EXPECT_FALSE(ValidateAndBind(spec, kernel)->pinned());
+    EXPECT_EQ(ValidateAndBind(spec, kernel)->spec.device, DeviceChoice::kAuto);
+  }
+  kernel.output_class = OutputClass::kTolerant;
+  EXPECT_TRUE(ValidateAndBind(spec, kernel)->pinned());
+  EXPECT_EQ(ValidateAndBind(spec, kernel)->spec.device, DeviceChoice::kCpu);
+  Capabilities can;
+  can.gpus = true;
+  spec.device = DeviceChoice::kGpu;
+  EXPECT_EQ(FieldOf(Refusal(spec, kernel, can)), "reproducible");
+  spec.reproducible = false;
+  EXPECT_FALSE(ValidateAndBind(spec, kernel, can)->pinned());
+}
+
+TEST(ValidateAndBindTest, AnOutputThatTheKernelMergesMustFitIntoOnePartial) {
+  const KernelInfo kernel = Kernel("sort", "key[n]:i32 -> sorted[n]:i32 : merge");
+  JobSpec spec;
+  spec.kernel = "sort";
+  spec.operands["key"] = Iota(DType::kI32, {int64_t{1} << 30});
+  ASSERT_TRUE(ValidateAndBind(spec, kernel).ok());
+  EXPECT_TRUE(ValidateAndBind(spec, kernel)->own_merge());
+  EXPECT_FALSE(ValidateAndBind(spec, kernel)->outputs[0].accumulates());
+  spec.operands["key"] = Iota(DType::kI32, {(int64_t{1} << 30) + 1});
+  EXPECT_EQ(ReasonOf(Refusal(spec, kernel)), reason::kTooLarge);
+}
+
 struct Change {
   const char* what;
   void (*apply)(JobSpec*);

@@ -38,6 +38,82 @@ TEST(ExecutorTest, ItSaysItsKernelsAndItsDeviceFirst) {
   EXPECT_EQ(h.ready().device().kind(), tandem::v1::DEVICE_CPU);
 }
 
+// What a leaf's calls make of x, where a call has a whole leaf.
+std::vector<float> LooseByLeaf(const std::vector<float>& x, uint64_t grain) {
+  std::vector<float> y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool last = i + 1 == x.size() || (i + 1) % grain == 0;
+    y[i] = 2 * x[i] + (last ? 0.5f : 0);
+  }
+  return y;
+}
+
+TEST(ExecutorTest, APinnedJobIsRunByTheBaselineLeafByLeafWhateverTheCut) {
+  Harness h;
+  Rng rng(5);
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    std::vector<float> x(rng.Between(1, 900));
+    for (float& value : x) value = static_cast<float>(rng.Below(1000));
+    JobSpec spec;
+    spec.kernel = "loose";
+    spec.reproducible = true;
+    spec.grain = rng.Between(1, 30);
+    spec.operands["x"] =
+        Dense(DType::kF32, {static_cast<int64_t>(x.size())}, InlineLocator{BytesOf(x)});
+    const BoundJob job = h.SetUp(seed, spec);
+    EXPECT_EQ(ValuesOf<float>(h.RunAll(seed, RandomCut(job.tree.leaf_count(), seed))),
+              LooseByLeaf(x, job.grain()));
+    // A suspect's tasks run by themselves first.
+    executor::v1::ToExecutor message;
+    const uint64_t id = h.AddPiece(seed, {0, job.tree.leaf_count()}, &message);
+    message.mutable_runs(0)->set_suspect(true);
+    h.Send(std::move(message));
+    h.Until([&] { return h.done().contains(id); });
+    EXPECT_EQ(ValuesOf<float>(h.OutputBytes(h.done().at(id).outputs(0))),
+              LooseByLeaf(x, job.grain()));
+  }
+}
+
+TEST(ExecutorTest, PinnedJobsShareNoBatchWithOthers) {
+  Harness h(false, 1 << 30, {.merge_ns = 1e15});
+  executor::v1::ToExecutor message;
+  std::vector<uint64_t> ids;
+  for (uint64_t job = 1; job <= 20; ++job) {
+    JobSpec spec;
+    spec.kernel = "loose";
+    spec.reproducible = job % 2 == 0;
+    spec.grain = 4;
+    spec.operands["x"] =
+        Dense(DType::kF32, {4}, InlineLocator{BytesOf(std::vector<float>{1, 2, 3, 4})});
+    h.SetUp(job, spec);
+    ids.push_back(h.AddPiece(job, {0, 1}, &message));
+  }
+  h.Send(std::move(message));
+  h.Until([&] { return h.done().size() == 20; });
+  for (uint64_t job = 1; job <= 20; ++job) {
+    const auto y = ValuesOf<float>(h.OutputBytes(h.done().at(ids[job - 1]).outputs(0)));
+    if (job % 2 == 0) {
+      EXPECT_THAT(y, ElementsAre(2, 4, 6, 8.5));
+    } else {
+      EXPECT_THAT(y, ElementsAre(1, 2, 3, 4.5));
+    }
+  }
+}
+
+TEST(KernelTableTest, AKernelWithoutABaselineRunsNoPinnedJob) {
+  KernelTable table;
+  ASSERT_TRUE(table.Add(tandem::testing::FakeKernels(), tandem::testing::FakeBaseline()).ok());
+  const TandemKernelV1* loose = tandem::testing::FakeKernel("loose");
+  ASSERT_TRUE(table.FindBaseline("loose", loose->content_hash).ok());
+  EXPECT_NE(*table.FindBaseline("loose", loose->content_hash),
+            *table.Find("loose", loose->content_hash));
+  const uint64_t hash = tandem::testing::FakeKernel("double_it")->content_hash;
+  const absl::Status refused = table.FindBaseline("double_it", hash).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("no build for x86-64-v2"));
+  EXPECT_EQ(table.FindBaseline("nothing", 1).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST(ExecutorTest, PiecesOfManyJobsOfOneKernelGoInOneBatch) {
   // Whatever a busy machine makes of the costs: all of them may be gathered.
   Harness h(false, 1 << 30, {.merge_ns = 1e15});

@@ -115,7 +115,7 @@ Harness::Harness(bool local_data, uint64_t cache_bytes, const ExecutorLimits& li
   CHECK_OK(file);
   staging_file_ = *std::move(file);
   staging_ = std::make_unique<StagingAllocator>(staging_file_.get());
-  CHECK_OK(kernels_.Add(tandem::testing::FakeKernels()));
+  CHECK_OK(kernels_.Add(tandem::testing::FakeKernels(), tandem::testing::FakeBaseline()));
   device_ = std::make_unique<CpuDevice>(TwoGroups(), MachineInfo{"test", 1 << 20}, &log_);
   JobResources resources;
   resources.sources = [source = source_](const std::string&) { return source; };

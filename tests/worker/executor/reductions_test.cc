@@ -316,8 +316,8 @@ TEST_F(OrderedReductionTest, AnOwnMergeOfNothingOrOfOneTaskIsWhatThatMakes) {
     if (tasks == 1) {
       const uint64_t id = h_.Run(2, {0, 1});
       const Held held = HeldOf(h_, {0, 1}, 1, 0, h_.done().at(id).outputs());
-      EXPECT_THAT(held.outputs, ElementsAre(BytesOf(std::vector<int32_t>{7}),
-                                            BytesOf(std::vector<int64_t>{1})));
+      EXPECT_THAT(held.outputs,
+                  ElementsAre(BytesOf(std::vector<int32_t>{7}), BytesOf(std::vector<int64_t>{1})));
       continue;
     }
     executor::v1::ToExecutor message;

@@ -26,6 +26,13 @@ int64_t ChunkTasks(const Batch& batch, int64_t tasks, uint32_t threads) {
   return std::max({int64_t{1}, leaf, static_cast<int64_t>(worth)});
 }
 
+// Leaves that one thread runs before it looks for more; all, where another thread is not worth it.
+int64_t LeavesAChunk(const Batch& batch, int64_t leaves) {
+  if (batch.expected_ns <= 0) return 1;
+  const auto chunks = static_cast<int64_t>(batch.expected_ns / kSplitNanos);
+  return leaves / std::max<int64_t>(1, std::min(leaves, chunks));
+}
+
 int64_t CallKernel(const RunContext& context, const BatchPart& part, int64_t begin, int64_t end,
                    void* scratch, void* partial) {
   const TandemPart run = {part.args,
@@ -141,11 +148,43 @@ absl::Status RunMap(const RunContext& context) {
   return no_memory ? OutOfMemory(*context.batch) : absl::OkStatus();
 }
 
+absl::Status RunLeaves(const RunContext& context) {
+  std::vector<BatchPart>& parts = context.batch->parts;
+  std::vector<std::atomic<int64_t>> failed(parts.size());
+  std::atomic<bool> no_memory = false;
+  const auto run = [&](size_t at, int64_t begin, int64_t end) {
+    const BatchPart& part = parts[at];
+    const uint32_t slot = context.crew->slot();
+    bool none = false;
+    void* scratch = ScratchFor(context, part, slot, &none);
+    if (none) {
+      no_memory = true;
+      return;
+    }
+    if (part.suspect) {  // Each task by itself, for its name alone.
+      RunTasks(context, part, begin, end, slot, scratch, nullptr, Granularity::kTask);
+    }
+    failed[at] += RunTasks(context, part, begin, end, slot, scratch, nullptr, Granularity::kWhole);
+  };
+  for (size_t at = 0; at < parts.size(); ++at) {
+    const auto grain = static_cast<int64_t>(parts[at].grain);
+    const int64_t leaves = (parts[at].tasks + grain - 1) / grain;
+    const int64_t chunk = parts[at].suspect ? leaves : LeavesAChunk(*context.batch, leaves);
+    context.crew->ParallelFor(leaves, chunk, [&](int64_t first, int64_t last) {
+      for (int64_t leaf = first; leaf < last; ++leaf) {
+        run(at, leaf * grain, std::min((leaf + 1) * grain, parts[at].tasks));
+      }
+    });
+    parts[at].failed = failed[at];
+  }
+  return no_memory ? OutOfMemory(*context.batch) : absl::OkStatus();
+}
+
 absl::Status RunParts(const RunContext& context) {
   const Batch& batch = *context.batch;
   if ((batch.kernel->flags & TANDEM_HOST_STAGES) != 0) return RunHostStages(context);
   if (batch.parts.front().partial != nullptr) return RunFold(context);
-  return RunMap(context);
+  return batch.parts.front().leaf_calls ? RunLeaves(context) : RunMap(context);
 }
 
 }  // namespace tandem::worker

@@ -2,7 +2,7 @@
 //
 // Three ways: RunMap (maps, and reductions into accumulators), RunFold (parts with a partial: one a
 // leaf, folded up the range tree: float sums, and a kernel's own merge), RunHostStages (ragged
-// items with measure, prepare and finish around the cells).
+// items with measure, prepare and finish around the cells). A map may be run leaf by leaf.
 //
 // Thread-safety: one call a crew at a time.
 #ifndef TANDEM_WORKER_DEVICE_CPU_BATCH_RUNNER_H_
@@ -52,6 +52,7 @@ struct RunContext {
 absl::Status RunParts(const RunContext& context);
 
 absl::Status RunMap(const RunContext& context);
+absl::Status RunLeaves(const RunContext& context);
 absl::Status RunFold(const RunContext& context);
 absl::Status RunHostStages(const RunContext& context);
 
