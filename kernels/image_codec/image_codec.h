@@ -13,7 +13,11 @@
 #ifndef TANDEM_KERNELS_IMAGE_CODEC_IMAGE_CODEC_H_
 #define TANDEM_KERNELS_IMAGE_CODEC_IMAGE_CODEC_H_
 
+#if defined(__CUDACC_RTC__)
+#include "tandem/config.h"
+#else
 #include <stdint.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {

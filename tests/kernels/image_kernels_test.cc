@@ -19,6 +19,7 @@
 #include "kernels/image_sobel/image_sobel_ref.h"
 #include "kernels/image_thumbnail/image_thumbnail_ref.h"
 #include "kernels/sdk/abi.h"
+#include "tests/kernels/isa_test.h"
 
 namespace tandem {
 namespace {
@@ -94,8 +95,11 @@ std::string EncodeJpeg(const Picture& picture) {
   return bytes;
 }
 
+// The instruction set of the test that runs.
+std::string current_isa;
+
 const TandemKernelV1* Kernel(const std::string& name) {
-  const TandemLibraryV1* library = tandem_builtin_kernels();
+  const TandemLibraryV1* library = tandem_builtin_kernels_for(current_isa.c_str());
   for (uint32_t i = 0; i < library->kernel_count; ++i) {
     if (name == library->kernels[i]->name) return library->kernels[i];
   }
@@ -169,7 +173,19 @@ Outcome Thumbnail(const std::string& file, int32_t side) {
 
 constexpr std::pair<int, int> kSizes[] = {{1, 1}, {1, 9}, {7, 1}, {2, 2}, {33, 17}, {128, 65}};
 
-TEST(ImageSobelTest, AgreesWithTheReferenceOnPng) {
+class ImageTest : public IsaTest {
+ protected:
+  void SetUp() override {
+    IsaTest::SetUp();
+    current_isa = isa();
+  }
+};
+class ImageSobelTest : public ImageTest {};
+class ImageThumbnailTest : public ImageTest {};
+TANDEM_FOR_EACH_ISA(ImageSobelTest);
+TANDEM_FOR_EACH_ISA(ImageThumbnailTest);
+
+TEST_P(ImageSobelTest, AgreesWithTheReferenceOnPng) {
   Rng rng(1);
   for (const auto& [width, height] : kSizes) {
     const Picture picture = RandomPicture(&rng, width, height);
@@ -182,7 +198,7 @@ TEST(ImageSobelTest, AgreesWithTheReferenceOnPng) {
   }
 }
 
-TEST(ImageSobelTest, ReadsJpeg) {
+TEST_P(ImageSobelTest, ReadsJpeg) {
   Picture picture{64, 48, {}};  // smooth: JPEG keeps it nearly as it is
   for (int i = 0; i < 64 * 48 * 3; ++i)
     picture.pixels.push_back(static_cast<uint8_t>(i / 3 % 64 * 2 + i / 192 * 2));
@@ -201,7 +217,7 @@ TEST(ImageSobelTest, ReadsJpeg) {
             kernels::SobelReference(rgb, 64, 48));
 }
 
-TEST(ImageSobelTest, ReadsGreyAlphaAndPalette) {
+TEST_P(ImageSobelTest, ReadsGreyAlphaAndPalette) {
   Picture grey{3, 2, {10, 20, 30, 200, 210, 220}};
   EXPECT_EQ(Sobel(EncodePng(grey, PNG_FORMAT_GRAY)).fault, "");
   Picture alpha{1, 2, {255, 255, 255, 0, 0, 0, 0, 255}};
@@ -211,7 +227,7 @@ TEST(ImageSobelTest, ReadsGreyAlphaAndPalette) {
   EXPECT_EQ(DecodePng(outcome.bytes, PNG_FORMAT_GRAY, 1).pixels, (std::vector<uint8_t>{0, 0}));
 }
 
-TEST(ImageSobelTest, TruncatedPicturesFailWithThatReasonAtEveryLength) {
+TEST_P(ImageSobelTest, TruncatedPicturesFailWithThatReasonAtEveryLength) {
   Rng rng(3);
   const Picture picture = RandomPicture(&rng, 40, 30);
   const std::string png = EncodePng(picture, PNG_FORMAT_RGB), jpeg = EncodeJpeg(picture);
@@ -223,7 +239,7 @@ TEST(ImageSobelTest, TruncatedPicturesFailWithThatReasonAtEveryLength) {
   }
 }
 
-TEST(ImageSobelTest, OtherFilesFailWithTheirReason) {
+TEST_P(ImageSobelTest, OtherFilesFailWithTheirReason) {
   EXPECT_EQ(Sobel("").fault, "not a PNG or JPEG");
   EXPECT_EQ(Sobel("GIF89a, an old friend").fault, "not a PNG or JPEG");
   std::string huge = EncodePng(Picture{1, 1, {1, 2, 3}}, PNG_FORMAT_RGB);
@@ -231,11 +247,11 @@ TEST(ImageSobelTest, OtherFilesFailWithTheirReason) {
   EXPECT_EQ(Sobel(huge).fault, "image too large: more than 2^28 pixels");
 }
 
-TEST(ImageSobelTest, ARefusingSinkFailsTheTask) {
+TEST_P(ImageSobelTest, ARefusingSinkFailsTheTask) {
   EXPECT_NE(Sobel(EncodePng(Picture{1, 1, {1, 2, 3}}, PNG_FORMAT_RGB), &Refuse).fault, "");
 }
 
-TEST(ImageSobelTest, HostileBytesEndInACode) {
+TEST_P(ImageSobelTest, HostileBytesEndInACode) {
   Rng rng(4);
   const Picture picture = RandomPicture(&rng, 24, 24);
   for (const std::string& whole : {EncodePng(picture, PNG_FORMAT_RGB), EncodeJpeg(picture)}) {
@@ -248,7 +264,7 @@ TEST(ImageSobelTest, HostileBytesEndInACode) {
   }
 }
 
-TEST(ImageThumbnailTest, AgreesWithTheReference) {
+TEST_P(ImageThumbnailTest, AgreesWithTheReference) {
   Rng rng(5);
   for (const auto& [width, height] : kSizes) {
     for (const int side : {1, 5, 32, 4096}) {

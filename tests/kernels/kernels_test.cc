@@ -23,6 +23,7 @@
 #include "kernels/saxpy/saxpy_ref.h"
 #include "kernels/spin/spin_ref.h"
 #include "tests/kernels/harness.h"
+#include "tests/kernels/isa_test.h"
 #include "tests/kernels/library.h"
 
 namespace tandem {
@@ -33,11 +34,9 @@ using testing::ElementsAreArray;
 const float kInf = std::numeric_limits<float>::infinity(),
             kNan = std::numeric_limits<float>::quiet_NaN();
 
-class KernelsTest : public testing::TestWithParam<std::string> {
+class KernelsTest : public IsaTest {
  protected:
-  const TandemKernelV1& Kernel(const char* name) {
-    return FindKernel(*tandem_builtin_kernels_for(GetParam().c_str()), name);
-  }
+  const TandemKernelV1& Kernel(const char* name) { return FindKernel(Builtin(), name); }
   std::vector<float> Floats(int64_t n, float low, float high) {
     std::uniform_real_distribution<float> value(low, high);
     std::vector<float> x(n);
@@ -366,8 +365,7 @@ TEST_P(KernelsTest, GradientSurvivesLargeScores) {
   EXPECT_EQ(*sums.as<float>(64), 2e4f);
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, KernelsTest, testing::ValuesIn(RunnableIsas()),
-                         [](const auto& param) { return param.param; });
+TANDEM_FOR_EACH_ISA(KernelsTest);
 
 }  // namespace
 }  // namespace tandem

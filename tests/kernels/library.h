@@ -1,6 +1,6 @@
 // Loads a library of kernels as an executor does, once for each instruction set, for tests.
 //
-//   for (const std::string& isa : RunnableIsas()) { FindKernel(LoadFor(path, isa), "x");  }
+//   FindKernel(LoadFor(path, "v3"), "x")         // in a test of isa_test.h
 //
 // Thread-safety: LoadFor changes the environment; call it from one thread.
 // Ownership: a library stays loaded until the program ends.
@@ -9,14 +9,10 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "kernels/sdk/abi.h"
 
 namespace tandem {
-
-// "v2", "v3", "v4" as far as this machine can run them; prints what it skips, once.
-const std::vector<std::string>& RunnableIsas();
 
 // The table of a shared library for one instruction set; fails the program if there is none.
 const TandemLibraryV1& LoadFor(const std::string& path, const std::string& isa);

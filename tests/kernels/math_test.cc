@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/isa_test.h"
 #include "tests/kernels/library.h"
 
 namespace tandem {
@@ -164,53 +165,61 @@ std::vector<T> RunOn(const TandemKernelV1& kernel, const std::vector<T>& x,
   return z;
 }
 
+const TandemKernelV1& Probe(const Function& f, const std::string& dtype, const std::string& isa) {
+  return FindKernel(LoadFor(TANDEM_PROBES, isa), "math_" + f.name + "_" + dtype);
+}
+
 template <class T>
 void CheckFunction(const Function& f, const std::string& dtype) {
   const std::vector<T> x = Inputs<T>(f, 1), y = Inputs<T>(f, 2);
-  std::vector<T> first;
-  for (const std::string& isa : RunnableIsas()) {
-    const TandemKernelV1& kernel =
-        FindKernel(LoadFor(TANDEM_PROBES, isa), "math_" + f.name + "_" + dtype);
-    const std::vector<T> z = RunOn(kernel, x, y);
-    if (!first.empty()) {
-      EXPECT_EQ(std::memcmp(z.data(), first.data(), z.size() * sizeof(T)), 0)
-          << f.name << " " << dtype << ": " << isa << " differs from " << RunnableIsas()[0];
-      continue;
+  const std::vector<T> z = RunOn(Probe(f, dtype, kBaselineIsa), x, y);
+  double worst = 0;
+  size_t at = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool outside =
+        !(std::fabs(static_cast<double>(x[i])) <= f.limit) && std::isfinite(f.limit);
+    const Real truth = outside ? std::numeric_limits<Real>::quiet_NaN() : f.reference(x[i], y[i]);
+    const double ulps = UlpsBetween(z[i], truth);
+    if (ulps > worst) {
+      worst = ulps;
+      at = i;
     }
-    first = z;
-    double worst = 0;
-    size_t at = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-      const bool outside =
-          !(std::fabs(static_cast<double>(x[i])) <= f.limit) && std::isfinite(f.limit);
-      const Real truth = outside ? std::numeric_limits<Real>::quiet_NaN() : f.reference(x[i], y[i]);
-      const double ulps = UlpsBetween(z[i], truth);
-      if (ulps > worst) {
-        worst = ulps;
-        at = i;
-      }
-    }
-    std::printf("%-10s %s: %.2f ulp at %a\n", f.name.c_str(), dtype.c_str(), worst,
-                static_cast<double>(x[at]));
-    EXPECT_LE(worst, kUlpMax) << f.name << " " << dtype << "(" << x[at] << ", " << y[at]
-                              << ") = " << z[at] << ", should be " << f.reference(x[at], y[at]);
   }
+  std::printf("%-10s %s: %.2f ulp at %a\n", f.name.c_str(), dtype.c_str(), worst,
+              static_cast<double>(x[at]));
+  EXPECT_LE(worst, kUlpMax) << f.name << " " << dtype << "(" << x[at] << ", " << y[at]
+                            << ") = " << z[at] << ", should be " << f.reference(x[at], y[at]);
+}
+
+template <class T>
+void CheckSameAsBaseline(const Function& f, const std::string& dtype, const std::string& isa) {
+  const std::vector<T> x = Inputs<T>(f, 1), y = Inputs<T>(f, 2);
+  const std::vector<T> z = RunOn(Probe(f, dtype, isa), x, y),
+                       first = RunOn(Probe(f, dtype, kBaselineIsa), x, y);
+  EXPECT_EQ(std::memcmp(z.data(), first.data(), z.size() * sizeof(T)), 0)
+      << f.name << " " << dtype << " differs from " << kBaselineIsa;
 }
 
 class MathTest : public testing::TestWithParam<Function> {};
 
-TEST_P(MathTest, FloatIsWithinFourUlpsAndTheSameEverywhere) {
-  CheckFunction<float>(GetParam(), "f32");
-}
-TEST_P(MathTest, DoubleIsWithinFourUlpsAndTheSameEverywhere) {
-  CheckFunction<double>(GetParam(), "f64");
-}
+TEST_P(MathTest, FloatIsWithinFourUlps) { CheckFunction<float>(GetParam(), "f32"); }
+TEST_P(MathTest, DoubleIsWithinFourUlps) { CheckFunction<double>(GetParam(), "f64"); }
 
 INSTANTIATE_TEST_SUITE_P(Functions, MathTest, testing::ValuesIn(Functions()),
                          [](const auto& param) { return param.param.name; });
 
+class MathOfIsaTest : public IsaTest {};
+TANDEM_FOR_EACH_ISA(MathOfIsaTest);
+
+TEST_P(MathOfIsaTest, EveryFunctionHasTheBytesOfTheBaseline) {
+  for (const Function& f : Functions()) {
+    CheckSameAsBaseline<float>(f, "f32", isa());
+    CheckSameAsBaseline<double>(f, "f64", isa());
+  }
+}
+
 // Every pair of awkward values, by the rules of C's pow.
-TEST(MathTest, PowKeepsItsSpecialCases) {
+TEST_P(MathOfIsaTest, PowKeepsItsSpecialCases) {
   const double inf = std::numeric_limits<double>::infinity(),
                nan = std::numeric_limits<double>::quiet_NaN();
   const double values[] = {0.0,
@@ -241,23 +250,20 @@ TEST(MathTest, PowKeepsItsSpecialCases) {
       y.push_back(b);
     }
   }
-  for (const std::string& isa : RunnableIsas()) {
-    const std::vector<double> z =
-        RunOn(FindKernel(LoadFor(TANDEM_PROBES, isa), "math_pow_f64"), x, y);
-    for (size_t i = 0; i < x.size(); ++i) {
-      const double truth = std::pow(x[i], y[i]);
-      EXPECT_LE(UlpsBetween<double>(z[i], truth), kUlpMax)
-          << x[i] << " ^ " << y[i] << " = " << z[i];
-      EXPECT_TRUE(std::isnan(truth) || std::signbit(z[i]) == std::signbit(truth))
-          << x[i] << " ^ " << y[i];
-    }
+  const std::vector<double> z =
+      RunOn(FindKernel(LoadFor(TANDEM_PROBES, isa()), "math_pow_f64"), x, y);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double truth = std::pow(x[i], y[i]);
+    EXPECT_LE(UlpsBetween<double>(z[i], truth), kUlpMax) << x[i] << " ^ " << y[i] << " = " << z[i];
+    EXPECT_TRUE(std::isnan(truth) || std::signbit(z[i]) == std::signbit(truth))
+        << x[i] << " ^ " << y[i];
   }
 }
 
-TEST(MathTest, SignedZerosComeBackAsTheyWent) {
+TEST_P(MathOfIsaTest, SignedZerosComeBackAsTheyWent) {
   for (const char* name : {"sin", "sinpi", "tanh", "expm1", "log1p", "erf", "sqrt"}) {
     const TandemKernelV1& kernel =
-        FindKernel(LoadFor(TANDEM_PROBES, RunnableIsas()[0]), std::string("math_") + name + "_f64");
+        FindKernel(LoadFor(TANDEM_PROBES, isa()), std::string("math_") + name + "_f64");
     const std::vector<double> z = RunOn<double>(kernel, {0.0, -0.0}, {1, 1});
     EXPECT_FALSE(std::signbit(z[0])) << name;
     EXPECT_TRUE(std::signbit(z[1])) << name;

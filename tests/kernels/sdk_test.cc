@@ -12,6 +12,7 @@
 #include "kernels/monte_carlo_pi/monte_carlo_pi_ref.h"
 #include "tandem/philox.h"
 #include "tests/kernels/harness.h"
+#include "tests/kernels/isa_test.h"
 #include "tests/kernels/library.h"
 
 namespace tandem {
@@ -19,7 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 
-class SdkTest : public testing::TestWithParam<std::string> {
+class SdkTest : public IsaTest {
  protected:
   const TandemKernelV1& Kernel(const char* name) {
     return FindKernel(LoadFor(TANDEM_PROBES, GetParam()), name);
@@ -31,7 +32,7 @@ TEST_P(SdkTest, LibraryExportsOneTableForItsInstructionSet) {
   EXPECT_EQ(library.struct_bytes, sizeof(TandemLibraryV1));
   EXPECT_EQ(library.abi_major, TANDEM_ABI_MAJOR);
   EXPECT_EQ(library.kernel_count, 7u);
-  EXPECT_EQ(library.isa, "x86-64-" + GetParam());
+  EXPECT_EQ(library.isa, "x86-64-" + isa());
   for (uint32_t i = 0; i < library.kernel_count; ++i) {
     EXPECT_TRUE(TANDEM_HAS(library.kernels[i], launch));
     EXPECT_EQ(library.kernels[i]->launch, nullptr);
@@ -166,8 +167,7 @@ TEST_P(SdkTest, SizesOfPartialsFollowFromTheArguments) {
 }
 
 TEST_P(SdkTest, PartsOfDifferentScalarsInOneCallEqualSeparateCalls) {
-  const TandemKernelV1& saxpy =
-      FindKernel(*tandem_builtin_kernels_for(GetParam().c_str()), "saxpy");
+  const TandemKernelV1& saxpy = FindKernel(Builtin(), "saxpy");
   constexpr int kParts = 50;
   std::vector<std::vector<float>> x(kParts), together(kParts), apart(kParts);
   std::vector<PackedArgs> args(kParts);
@@ -344,8 +344,7 @@ TEST_P(SdkTest, HostStagesStandAroundTheGridAndTasksFailAlone) {
   EXPECT_STREQ(kernel.faults[2], "cannot prepare");
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, SdkTest, testing::ValuesIn(RunnableIsas()),
-                         [](const auto& param) { return param.param; });
+TANDEM_FOR_EACH_ISA(SdkTest);
 
 // kat_vectors of Random123 1.14: philox4x32, 10 rounds.
 TEST(PhiloxTest, AgreesWithThePublishedVectors) {

@@ -23,7 +23,7 @@ typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
-typedef unsigned long long uintptr_t;
+#include "tandem/rtc_builtins.h"
 #endif
 
 // The build's instruction set, given by the build for each of its three compilations.
