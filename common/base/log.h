@@ -5,7 +5,7 @@
 //
 // Values with blanks, quotes or control characters are quoted and escaped, so a line is always one
 // line. The level comes from TANDEM_LOG (debug, info, warning, error, off; default info); below it
-// the arguments are not evaluated. A sink may be installed by a server (spdlog); the default
+// the arguments are not evaluated. A sink that is installed takes the lines elsewhere; the default
 // writes stderr, each line by one write.
 //
 // Thread-safety: safe from any thread; install a sink before threads start.

@@ -38,7 +38,7 @@ TOP = ("common/", "master/", "worker/", "client/", "kernels/", "proto/", "tests/
        "examples/", "python/")
 
 BORDERS = {
-    "common/base/": dict(own=[], libs=["absl", "log"]),
+    "common/base/": dict(own=[], libs=["absl"]),
     "common/cli/": dict(own=["common/base/"], libs=["absl", "cli"]),
     "common/model/": dict(own=["common/base/"], libs=["absl"]),
     "common/wire/": dict(own=["common/base/", "common/model/"], libs=["absl", "proto"]),
@@ -46,14 +46,14 @@ BORDERS = {
                         libs=["absl", "proto", "grpc"]),
     "common/data/": dict(
         own=["common/base/", "common/model/", "common/wire/", "common/rpc/"],
-        libs=["absl", "proto", "grpc", "openssl", "xxhash", "zstd"]),
+        libs=["absl", "proto", "grpc", "openssl", "xxhash"]),
     "master/core/": dict(own=["common/base/", "common/model/", "master/policy/"], libs=["absl"]),
     "master/policy/": dict(own=["common/base/", "common/model/"], libs=["absl"]),
     "master/store/": dict(
         own=["common/base/", "common/model/", "common/wire/"],
-        libs=["absl", "proto", "sqlite", "libpq", "openssl", "xxhash", "zstd"]),
+        libs=["absl", "proto", "sqlite", "libpq", "openssl", "xxhash"]),
     "master/": dict(own=["common/", "master/", "kernels/"],
-                    libs=["absl", "proto", "grpc", "log", "cli", "json", "openssl", "xxhash"]),
+                    libs=["absl", "proto", "grpc", "cli", "json", "openssl", "xxhash"]),
     "worker/core/": dict(own=["common/base/", "common/model/"], libs=["absl"]),
     "worker/device/cuda/": dict(
         own=["common/base/", "common/model/", "kernels/", "worker/device/"], libs=["absl", "cuda"]),
@@ -64,14 +64,14 @@ BORDERS = {
     "worker/ring/": dict(own=["common/base/"], libs=["absl", "proto"]),
     "worker/executor/": dict(
         own=["common/", "kernels/", "worker/device/", "worker/ring/"],
-        libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash", "openssl"]),
+        libs=["absl", "proto", "grpc", "cli", "json", "hwloc", "xxhash", "openssl"]),
     "worker/": dict(own=["common/", "kernels/", "worker/"],
-                    libs=["absl", "proto", "grpc", "log", "cli", "json", "hwloc", "xxhash"]),
+                    libs=["absl", "proto", "grpc", "cli", "json", "hwloc", "xxhash"]),
     "client/cli/": dict(own=["common/", "client/"],
-                        libs=["absl", "proto", "grpc", "log", "cli", "json", "toml"]),
+                        libs=["absl", "proto", "grpc", "cli", "json", "toml"]),
     "client/": dict(own=["common/"],
-                    libs=["absl", "proto", "grpc", "log", "cli", "json", "openssl", "xxhash"]),
-    "kernels/": dict(own=["kernels/"], libs=["image", "blas"]),
+                    libs=["absl", "proto", "grpc", "cli", "json", "openssl", "xxhash"]),
+    "kernels/": dict(own=["kernels/"], libs=["image"]),
 }
 
 # A kernel's body, kernels/NAME/NAME.h, compiles freestanding: the SDK and these headers, no others.
