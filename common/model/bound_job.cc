@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/job_order.h"
 #include "common/model/job_spec_check.h"
 #include "common/model/operand_check.h"
 
@@ -354,7 +355,7 @@ absl::Status Binder::CheckOutputSize(const BoundOutput& output) const {
 
 // Other devices sum such outputs in other orders.
 absl::Status Binder::Pin() {
-  if (!job_.pinned()) return absl::OkStatus();
+  if (!Pinned(job_)) return absl::OkStatus();
   JobSpec& spec = job_.spec;
   if (spec.device == DeviceChoice::kGpu || spec.resources.gpus_e4 != 0) {
     return WithField(

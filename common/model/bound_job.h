@@ -73,8 +73,8 @@ struct BoundOutput {
     kConcat,        // Task t yields indices [per_task × t, per_task × (t + 1)) of dimension dim.
     kRaggedConcat,  // Task t yields item t.
     kReduce,        // A partial of the whole shape; merged elementwise by `reduction`.
-    kMerge,         // A partial that the kernel merges, in the order of the tasks; its dimension
-                    // dim, if sliced, grows with the tasks in it, failed ones included.
+    kMerge,         // A partial that the kernel merges; its dimension dim, if sliced, grows with
+                    // the tasks in it.
   };
   std::string name;
   TensorSpec spec;  // Of the whole job.
@@ -88,7 +88,7 @@ struct BoundOutput {
   // A partial that stands for no single task: merged, not placed.
   bool reduced() const { return kind == Kind::kReduce || kind == Kind::kMerge; }
   // May be summed up in any order in one accumulator (architecture.md §2).
-  bool accumulates() const { return kind == Kind::kReduce && output_class == OutputClass::kExact; }
+  bool accumulates() const { return reduced() && output_class == OutputClass::kExact; }
   // What a range of `tasks` tasks yields, packed. REQUIRES: not kRaggedConcat.
   TensorSpec PieceSpec(uint64_t tasks) const;
   uint64_t PieceBytes(uint64_t tasks) const;
@@ -113,25 +113,6 @@ struct BoundJob {
   bool has_reduction() const {
     for (const BoundOutput& output : outputs) {
       if (output.reduced()) return true;
-    }
-    return false;
-  }
-  // A reproducible job with outputs that depend on what runs it: one build (x86-64-v2) on CPUs runs
-  // all of it, and which tasks share a call of the kernel follows from the grain alone.
-  bool pinned() const {
-    if (!spec.reproducible) return false;
-    for (const BoundOutput& output : outputs) {
-      if (output.output_class != OutputClass::kExact &&
-          output.output_class != OutputClass::kBitwise) {
-        return true;
-      }
-    }
-    return false;
-  }
-  // The kernel merges its partials itself; they may grow with their tasks.
-  bool own_merge() const {
-    for (const BoundOutput& output : outputs) {
-      if (output.kind == BoundOutput::Kind::kMerge) return true;
     }
     return false;
   }

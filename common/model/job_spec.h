@@ -59,7 +59,7 @@ struct JobSpec {
 
   Resources resources;
   DeviceChoice device = DeviceChoice::kAuto;
-  bool reproducible = false;  // Tolerant outputs too are the same bytes: BoundJob::pinned().
+  bool reproducible = false;  // Tolerant outputs too are the same bytes: Pinned(), job_order.h.
   std::map<std::string, std::string> labels;
   int32_t priority = 0;  // Larger first.
   absl::Duration time_limit = absl::InfiniteDuration();

@@ -43,6 +43,9 @@ std::string KernelInfo::FaultReason(uint32_t code) const {
 }
 
 OutputClass KernelInfo::ClassOf(const OutputSig& output) const {
+  if (output_class == OutputClass::kExact && output.reduction == Reduction::kMerge) {
+    return OutputClass::kBitwise;  // Merged in the order of the tasks.
+  }
   if (output_class != OutputClass::kBitwise) return output_class;
   const bool any_order = output.reduction == Reduction::kMin ||
                          output.reduction == Reduction::kMax ||

@@ -55,7 +55,7 @@ struct KernelInfo {
   std::string identity() const;
   // The text of a fault code, also for one beyond the table.
   std::string FaultReason(uint32_t code) const;
-  // The class of one output: min, max and integers of a bitwise kernel are exact.
+  // The class of one output: min, max and integers of a bitwise kernel are exact; own merges never.
   OutputClass ClassOf(const OutputSig& output) const;
   friend bool operator==(const KernelInfo&, const KernelInfo&) = default;
 };

@@ -10,6 +10,7 @@
 
 #include "common/base/reason.h"
 #include "common/base/strings.h"
+#include "common/model/job_order.h"
 #include "master/core/recall.h"
 #include "master/core/reports.h"
 
@@ -67,7 +68,7 @@ bool WantsIdentity(const Job& job, std::vector<uint64_t>* inputs) {
 // kernel's own merge every task adds something, also one that was given up.)
 bool MergeWithoutWork(Turn& turn, Job& job, const std::vector<uint64_t>& inputs) {
   const PartialSum sum = SumOf(job, inputs);
-  if (sum.with_value.size() > (job.bound->own_merge() ? 0u : 1u)) return false;
+  if (sum.with_value.size() > (OwnMerge(*job.bound) ? 0u : 1u)) return false;
   OutputsHandle outputs;
   if (!sum.with_value.empty()) outputs = job.partials.Get(sum.with_value.front()).outputs;
   Replace(turn, job, inputs, std::move(outputs), sum.tasks, sum.failed);

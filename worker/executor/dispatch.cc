@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/strings.h"
+#include "common/model/job_order.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/failure_text.h"
 #include "worker/executor/run.h"
@@ -62,7 +63,7 @@ void Executor::DispatchLane(uint32_t index) {
 bool Executor::Joins(const Run& run, const Piece& piece) const {
   const Piece& first = *run.pieces.front();
   if (piece.job()->kernel() != first.job()->kernel() || piece.suspect() || first.suspect() ||
-      piece.job()->bound().pinned() != first.job()->bound().pinned()) {
+      Pinned(piece.job()->bound()) != Pinned(first.job()->bound())) {
     return false;
   }
   if (run.pieces.size() >= limits_.merge_pieces_max) return false;

@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/job_order.h"
 #include "common/wire/session.h"
 #include "worker/executor/blob_source.h"
 #include "worker/executor/path_source.h"
@@ -97,7 +98,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
                    ValidateAndBind(std::move(description.spec), description.kernel, kEverything));
   const BoundJob& bound = job->bound_;
   job->reduces_ = bound.has_reduction();
-  job->ordered_ = job->reduces_ && (bound.kernel.whole_leaf || bound.own_merge() || bound.pinned());
+  job->ordered_ = job->reduces_ && (bound.kernel.whole_leaf || OwnMerge(bound) || Pinned(bound));
   job->accumulates_ =
       !job->ordered_ && std::all_of(bound.outputs.begin(), bound.outputs.end(),
                                     [](const BoundOutput& output) { return output.accumulates(); });
@@ -106,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
 
   *fatal = false;  // From here on it may be this worker's fault.
   ASSIGN_OR_RETURN(job->kernel_,
-                   bound.pinned()
+                   Pinned(bound)
                        ? kernels.FindBaseline(bound.kernel.name, bound.kernel.content_hash)
                        : kernels.Find(bound.kernel.name, bound.kernel.content_hash));
   const bool whole_leaf = (job->kernel_->flags & TANDEM_WHOLE_LEAF) != 0;

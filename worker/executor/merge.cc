@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/job_order.h"
 #include "common/wire/lease_messages.h"
 
 namespace tandem::worker {
@@ -42,7 +43,7 @@ absl::Status Merge::DecodeInputs(executor::v1::MergePiece* message) {
 // Others are merged into an input as far as the largest node goes that begins with it.
 uint64_t Merge::RoomFor(size_t input) const {
   uint64_t tasks = 0;
-  if (!job_->bound().own_merge()) {
+  if (!OwnMerge(job_->bound())) {
     for (const Input& each : inputs_) tasks += each.tasks;
   } else {
     const uint64_t first = inputs_[input].partial.leaves.front().first;
@@ -72,7 +73,7 @@ absl::Status Merge::PlaceInput(Input* input, bool first, uint64_t capacity) {
   const CommitOutputs& pieces = input->partial.outputs == nullptr ? none : *input->partial.outputs;
   if (pieces.empty() && job_->ordered() && input->partial.tasks == 0) {
     input->layout.fields.clear();
-    input->empty = !job_->bound().own_merge();
+    input->empty = !OwnMerge(job_->bound());
     if (input->empty) return absl::OkStatus();
     std::memset(input->data, 0, capacity);
     job_->kernel()->partial_init(job_->args().bare(), input->data);

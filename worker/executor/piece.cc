@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/job_order.h"
 
 namespace tandem::worker {
 namespace {
@@ -156,7 +157,7 @@ BatchPart Piece::Part() {
   part.suspect = suspect_;
   part.skip = skip_;
   // What goes into sinks goes there item by item.
-  part.leaf_calls = job_->bound().pinned() && ragged_.empty();
+  part.leaf_calls = Pinned(job_->bound()) && ragged_.empty();
   return part;
 }
 

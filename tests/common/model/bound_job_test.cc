@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/model/job_order.h"
 
 namespace tandem {
 namespace {
@@ -198,18 +199,18 @@ TEST(ValidateAndBindTest, AReproducibleJobOfClassTolerantIsPinnedToCpus) {
   spec.reproducible = true;
   for (const OutputClass free : {OutputClass::kExact, OutputClass::kBitwise}) {
     kernel.output_class = free;
-    EXPECT_FALSE(ValidateAndBind(spec, kernel)->pinned());
+    EXPECT_FALSE(Pinned(*ValidateAndBind(spec, kernel)));
     EXPECT_EQ(ValidateAndBind(spec, kernel)->spec.device, DeviceChoice::kAuto);
   }
   kernel.output_class = OutputClass::kTolerant;
-  EXPECT_TRUE(ValidateAndBind(spec, kernel)->pinned());
+  EXPECT_TRUE(Pinned(*ValidateAndBind(spec, kernel)));
   EXPECT_EQ(ValidateAndBind(spec, kernel)->spec.device, DeviceChoice::kCpu);
   Capabilities can;
   can.gpus = true;
   spec.device = DeviceChoice::kGpu;
   EXPECT_EQ(FieldOf(Refusal(spec, kernel, can)), "reproducible");
   spec.reproducible = false;
-  EXPECT_FALSE(ValidateAndBind(spec, kernel, can)->pinned());
+  EXPECT_FALSE(Pinned(*ValidateAndBind(spec, kernel, can)));
 }
 
 TEST(ValidateAndBindTest, AnOutputThatTheKernelMergesMustFitIntoOnePartial) {
@@ -218,7 +219,7 @@ TEST(ValidateAndBindTest, AnOutputThatTheKernelMergesMustFitIntoOnePartial) {
   spec.kernel = "sort";
   spec.operands["key"] = Iota(DType::kI32, {int64_t{1} << 30});
   ASSERT_TRUE(ValidateAndBind(spec, kernel).ok());
-  EXPECT_TRUE(ValidateAndBind(spec, kernel)->own_merge());
+  EXPECT_TRUE(OwnMerge(*ValidateAndBind(spec, kernel)));
   EXPECT_FALSE(ValidateAndBind(spec, kernel)->outputs[0].accumulates());
   spec.operands["key"] = Iota(DType::kI32, {(int64_t{1} << 30) + 1});
   EXPECT_EQ(ReasonOf(Refusal(spec, kernel)), reason::kTooLarge);

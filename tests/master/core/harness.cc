@@ -26,7 +26,7 @@ KernelInfo KernelFor(TestKernel kernel) {
       break;
     case TestKernel::kOwnMerge:
       info.name = "merge";
-      info.output_class = OutputClass::kExact;
+      info.output_class = OutputClass::kBitwise;
       break;
   }
   info.content_hash = 17;
