@@ -32,7 +32,7 @@ class OwnMergeTest(unittest.TestCase):
     def sorted_by_tandem(self, keys, *flags):
         given, out = self.cluster.path("key.npy"), self.cluster.path("sorted.npy")
         write_npy(given, "<i4", (len(keys),), keys)
-        self.cluster.tandem("run", "sort", f"key=@{given}", "--out", f"sorted=@{out}", *flags)
+        self.cluster.tandem("run", "sort", f"key=@{given}", "--force", "--out", f"sorted=@{out}", *flags)
         shape, values = read_npy(out)
         self.assertEqual(shape, (len(keys),))
         return list(values)
@@ -60,7 +60,7 @@ class OwnMergeTest(unittest.TestCase):
         self.cluster.tandem("job", "wait", job)
         self.cluster.tandem("job", "results", job, "--out", f"sorted=@{out}")
         self.assertEqual(list(read_npy(out)[1]), sorted(keys))
-        code, _, err = self.cluster.run("job", "results", job, "--tasks", "0-9", "--out", f"sorted=@{out}")
+        code, _, err = self.cluster.run("job", "results", job, "--tasks", "0-9", "--force", "--out", f"sorted=@{out}")
         self.assertEqual(code, 2, err)
         self.assertIn("is one value of all tasks", err)
 
@@ -68,13 +68,13 @@ class OwnMergeTest(unittest.TestCase):
         code, _, err = self.cluster.run("run", "sort", "key=iota", "n=2000000000")
         self.assertEqual(code, 2, err)
         self.assertIn("(TOO_LARGE)", err)
-        self.assertIn("more than 4 GiB that a partial may have", err)
+        self.assertIn("more than 4GiB that a partial may have", err)
 
 
 class ReproducibleTest(unittest.TestCase):
     def outputs(self, cluster, *flags):
         y, total = cluster.path("y.npy"), cluster.path("total.npy")
-        cluster.tandem("run", "loose", "x=uniform(seed=1,lo=-10,hi=30)", "n=100003", "scale=1.1", "shift=-0.3", "--grain", "500",
+        cluster.tandem("run", "loose", "x=uniform(seed=1,lo=-10,hi=30)", "n=100003", "scale=1.1", "shift=-0.3", "--grain", "500", "--force",
                        "--out", f"y=@{y}", "--out", f"total=@{total}", *flags)
         with open(y, "rb") as values, open(total, "rb") as sums:
             return values.read(), sums.read()

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "common/base/error.h"
@@ -11,6 +12,20 @@
 #include "common/wire/lease_messages.h"
 
 namespace tandem::worker {
+namespace {
+
+// A commit's outputs are those of its tasks too; only its partial is merged.
+OutputsHandle OnlyReduced(const BoundJob& job, OutputsHandle outputs) {
+  const auto placed = [&job](const OutputPiece& piece) {
+    return piece.output >= job.outputs.size() || !job.outputs[piece.output].reduced();
+  };
+  if (outputs == nullptr || std::none_of(outputs->begin(), outputs->end(), placed)) return outputs;
+  auto reduced = std::make_shared<CommitOutputs>(*outputs);
+  std::erase_if(*reduced, placed);
+  return reduced;
+}
+
+}  // namespace
 
 Merge::Merge(executor::v1::MergePiece* message, Job* job, BufferPool* pool)
     : id_(message->piece()),
@@ -28,6 +43,7 @@ absl::Status Merge::DecodeInputs(executor::v1::MergePiece* message) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     Partial& partial = inputs_[i].partial;
     RETURN_IF_ERROR(wire::Decode(message->mutable_inputs(static_cast<int>(i)), &partial));
+    partial.outputs = OnlyReduced(job_->bound(), std::move(partial.outputs));
     if (partial.leaves.empty() && job_->ordered()) {
       return InvalidError(reason::kProtocolError, "a partial of no leaves cannot be put in order");
     }
