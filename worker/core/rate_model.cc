@@ -1,6 +1,7 @@
 #include "worker/core/rate_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace tandem::worker {
@@ -12,22 +13,29 @@ constexpr double kSlopeMin = 1e-15;
 
 }  // namespace
 
-void RateModel::Add(double units, double seconds) {
-  weight_ = weight_ * kDecay + 1;
-  sum_n_ = sum_n_ * kDecay + units;
-  sum_s_ = sum_s_ * kDecay + seconds;
-  sum_nn_ = sum_nn_ * kDecay + units * units;
-  sum_ns_ = sum_ns_ * kDecay + units * seconds;
-
-  const double mean_n = sum_n_ / weight_;
-  const double mean_s = sum_s_ / weight_;
-  const double variance = sum_nn_ / weight_ - mean_n * mean_n;
-  if (variance > kSpreadMin * mean_n * mean_n) {
-    const double covariance = sum_ns_ / weight_ - mean_n * mean_s;
-    fixed_ = mean_s - covariance / variance * mean_n;
+bool RateModel::Sums::Sound() const {
+  for (const double value : {weight, n, s, nn, ns, fixed, slope}) {
+    if (!std::isfinite(value) || value < 0) return false;
   }
-  fixed_ = std::clamp(fixed_, 0.0, mean_s);
-  slope_ = std::max((mean_s - fixed_) / mean_n, kSlopeMin);
+  return weight == 0 || (n > 0 && slope >= kSlopeMin);
+}
+
+void RateModel::Add(double units, double seconds) {
+  sums_.weight = sums_.weight * kDecay + 1;
+  sums_.n = sums_.n * kDecay + units;
+  sums_.s = sums_.s * kDecay + seconds;
+  sums_.nn = sums_.nn * kDecay + units * units;
+  sums_.ns = sums_.ns * kDecay + units * seconds;
+
+  const double mean_n = sums_.n / sums_.weight;
+  const double mean_s = sums_.s / sums_.weight;
+  const double variance = sums_.nn / sums_.weight - mean_n * mean_n;
+  if (variance > kSpreadMin * mean_n * mean_n) {
+    const double covariance = sums_.ns / sums_.weight - mean_n * mean_s;
+    sums_.fixed = mean_s - covariance / variance * mean_n;
+  }
+  sums_.fixed = std::clamp(sums_.fixed, 0.0, mean_s);
+  sums_.slope = std::max((mean_s - sums_.fixed) / mean_n, kSlopeMin);
 }
 
 }  // namespace tandem::worker

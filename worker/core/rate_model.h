@@ -15,20 +15,34 @@ namespace tandem::worker {
 
 class RateModel {
  public:
+  // All that it has learned, as plain data: to be kept.
+  struct Sums {
+    double weight = 0;  // decayed, as all below: measurements,
+    double n = 0, s = 0, nn = 0,
+           ns = 0;  // and the sums of units, seconds, units² and their product
+    double fixed = 0, slope = 0;
+
+    // Could a model have learned this?
+    bool Sound() const;
+    friend bool operator==(const Sums&, const Sums&) = default;
+  };
+
+  RateModel() = default;
+  // REQUIRES: sums.Sound().
+  explicit RateModel(const Sums& sums) : sums_(sums) {}
+  const Sums& sums() const { return sums_; }
+
   // REQUIRES: units > 0, seconds >= 0, both finite.
   void Add(double units, double seconds);
 
-  bool known() const { return weight_ > 0; }
+  bool known() const { return sums_.weight > 0; }
   // Seconds a unit, > 0. REQUIRES: known(), as all below.
-  double slope() const { return slope_; }
-  double fixed() const { return fixed_; }
-  double Predict(double units) const { return fixed_ + units * slope_; }
+  double slope() const { return sums_.slope; }
+  double fixed() const { return sums_.fixed; }
+  double Predict(double units) const { return sums_.fixed + units * sums_.slope; }
 
  private:
-  double weight_ = 0;
-  double sum_n_ = 0, sum_s_ = 0, sum_nn_ = 0, sum_ns_ = 0;
-  double slope_ = 0;
-  double fixed_ = 0;
+  Sums sums_;
 };
 
 }  // namespace tandem::worker
