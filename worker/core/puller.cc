@@ -52,7 +52,8 @@ void Puller::Back(uint32_t device, const PullDevice& prediction) {
 
 // How long the first of its pieces has been running.
 double Puller::RunsFor(const DeviceState& device, MonoTime now) const {
-  return SecondsSince(now, std::max(device.held.front().since, device.last_end));
+  return SecondsSince(
+      now, std::max({device.held.front().since, device.last_end, device.occupied_until}));
 }
 
 bool Puller::Late(const DeviceState& device, MonoTime now) const {
@@ -63,7 +64,8 @@ bool Puller::Late(const DeviceState& device, MonoTime now) const {
 // A piece that is late is taken to be half done: the longer it is late, the less is expected of its
 // device.
 Puller::Outlook Puller::LookAt(const DeviceState& device, MonoTime now) const {
-  Outlook outlook{0, device.slope};
+  const double occupied = SecondsSince(device.occupied_until, now);
+  Outlook outlook{occupied, device.slope};
   if (device.held.empty()) return outlook;
   const double ran = RunsFor(device, now);
   const double first =
@@ -73,6 +75,7 @@ Puller::Outlook Puller::LookAt(const DeviceState& device, MonoTime now) const {
     outlook.free_in = -outlook.free_in;
     outlook.slope *= ran / first;
   }
+  outlook.free_in += occupied;
   for (size_t i = 1; i < device.held.size(); ++i) {
     outlook.free_in +=
         device.setup.fixed_seconds + static_cast<double>(device.held[i].leaves) * outlook.slope;
@@ -271,6 +274,13 @@ double Puller::MeanRate() const {
     ++devices;
   }
   return devices > 0 ? rate / devices : 0;
+}
+
+void Puller::Occupied(uint32_t device, MonoTime until) { devices_[device].occupied_until = until; }
+
+void Puller::OtherEnded(uint32_t device, MonoTime now) {
+  DeviceState& state = devices_[device];
+  state.last_end = std::max(state.last_end, now);
 }
 
 void Puller::Stealing(const Steal& steal) {

@@ -23,9 +23,12 @@
 // Whoever asks cuts the answer down to nodes of the range tree. It asks again after each event and
 // at Decision::look_again: a device that declined has counted on others.
 //
+// One puller is one job's. What other jobs have on the same devices it is told by Occupied and
+// OtherEnded, so that it neither counts on a device that is busy nor takes their time for its own.
+//
 // Thread-safety: one thread. Cost: a pull with all that belongs to it, O(devices).
-// Invariants: 1. of the devices that are asked and hold nothing, at least one is given a leaf while
-// the pool has one; 2. no more than pieces_max pieces a device; one while its rate is unknown.
+// Invariants: 1. when all devices were asked and the pool has a leaf, some device holds a piece or
+// is occupied; 2. no more than pieces_max pieces a device; one while its rate is unknown.
 #ifndef TANDEM_WORKER_CORE_PULLER_H_
 #define TANDEM_WORKER_CORE_PULLER_H_
 
@@ -105,6 +108,10 @@ class Puller {
 
   void Took(uint32_t device, PieceId piece, uint64_t leaves, MonoTime now);
   void Finished(uint32_t device, PieceId piece, MonoTime now, Launch launch);
+  // Pieces of other jobs, which run before this job's next one, keep the device until then.
+  void Occupied(uint32_t device, MonoTime until);
+  // One of them has ended: what this job has on the device begins no earlier.
+  void OtherEnded(uint32_t device, MonoTime now);
   // A steal is under way; Shrunk ends it, whatever it brought.
   void Stealing(const Steal& steal);
   // The piece now has so many leaves; none: it came back unstarted as a whole.
@@ -127,8 +134,9 @@ class Puller {
     double slope = 0;  // seconds a leaf: measured, else predicted, else 0
     // Decayed sums over what was measured: pieces, leaves, seconds.
     double weight = 0, leaves = 0, seconds = 0;
-    std::vector<Held> held;  // in the order in which they run
-    MonoTime last_end = MonoTime::InfinitePast();
+    std::vector<Held> held;                        // in the order in which they run
+    MonoTime last_end = MonoTime::InfinitePast();  // of a piece of any job
+    MonoTime occupied_until = MonoTime::InfinitePast();
   };
   // A device as it looks now: when it is free, and its rate from then on.
   struct Outlook {

@@ -99,6 +99,25 @@ TEST(PullerTest, ADeviceThatIsLateIsCountedOnForLess) {
   EXPECT_GT(puller.Ask(slow, At(4), {100, 0}).leaves, 0u);  // 3 s instead of 10 ms
 }
 
+TEST(PullerTest, ADeviceThatOtherJobsOccupyIsCountedOnForLater) {
+  Puller puller;
+  const uint32_t slow = puller.AddDevice(Told(0.1)), fast = puller.AddDevice(Told(1e-3));
+  Prove(&puller, fast, 1e-3, 0);
+  EXPECT_EQ(puller.Ask(slow, At(1), {20, 0}).leaves, 0u);
+  puller.Occupied(fast, At(11));
+  EXPECT_GT(puller.Ask(slow, At(1), {20, 0}).leaves, 0u);
+  EXPECT_EQ(puller.Ask(slow, At(12), {20, 0}).leaves, 0u);
+}
+
+TEST(PullerTest, TheTimeOfOtherJobsIsNotTakenForItsOwn) {
+  Puller puller;
+  const uint32_t gpu = puller.AddDevice(Told(1e-3));
+  puller.Took(gpu, 1, 100, At(0));
+  puller.OtherEnded(gpu, At(5));
+  puller.Finished(gpu, 1, At(5.2), Launch::kWarm);
+  EXPECT_NEAR(puller.SecondsPerLeaf(gpu), 2e-3, 1e-5);
+}
+
 TEST(PullerTest, ALostDeviceIsCountedOnForNothing) {
   Puller puller;
   const uint32_t slow = puller.AddDevice(Told(1)), fast = puller.AddDevice(Told(1e-3));
@@ -141,6 +160,27 @@ TEST(PullerTest, WhatAGridHasBegunCannotBeStolenButItsNextPieceCan) {
   ASSERT_TRUE(steal.has_value());
   EXPECT_EQ(steal->piece, 2u);
   EXPECT_NEAR(static_cast<double>(steal->leaves), 100, 1);
+}
+
+TEST(PullerTest, ThePieceBehindALateOneGoesBack) {
+  Puller puller;
+  const uint32_t late = puller.AddDevice(Told(1e-3)), other = puller.AddDevice(Told(1e-3));
+  Prove(&puller, late, 1e-3, 0);
+  Prove(&puller, other, 1e-3, 0);
+  puller.Took(late, 1, 10, At(1));
+  puller.Took(late, 2, 10, At(1));
+  EXPECT_FALSE(puller.AskReturn(late, At(1.005), {5, 0}).has_value());
+  const auto back = puller.AskReturn(late, At(1.5), {5, 0});
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->victim, late);
+  EXPECT_EQ(back->piece, 2u);
+  EXPECT_EQ(back->leaves, 10u);
+  puller.Stealing(*back);
+  EXPECT_FALSE(puller.AskReturn(late, At(1.6), {5, 0}).has_value());  // it is on its way
+  puller.Shrunk(late, 2, 0);
+  // It is not given out again to the same device.
+  EXPECT_EQ(puller.Ask(late, At(1.6), {15, 0}).leaves, 0u);
+  EXPECT_GT(puller.Ask(other, At(1.6), {15, 0}).leaves, 0u);
 }
 
 TEST(PullerTest, TheFirstLaunchTeachesOnlyThatItIsNoSlower) {
