@@ -7,6 +7,7 @@
 #include <map>
 
 #include "common/base/rng.h"
+#include "common/base/strings.h"
 #include "tests/master/core/harness.h"
 
 namespace tandem::master {
@@ -32,9 +33,10 @@ class RandomLife {
     disturbed_ = false;
     for (ModelWorker& w : workers_) {
       if (!w.attached) Attach(w);
+      if (w.attached) h_.Step(DrainWorker{1, w.id, false, ""});
     }
     for (int i = 0; i < 20'000 && !Finished(); ++i) Work(workers_[rng_.Below(workers_.size())]);
-    ASSERT_TRUE(Finished()) << "no progress";
+    ASSERT_TRUE(Finished()) << "no progress" << Stuck();
     Check();
   }
 
@@ -233,6 +235,23 @@ class RandomLife {
   bool Finished() const {
     return std::all_of(jobs_.begin(), jobs_.end(),
                        [&](JobId id) { return h_.Status(id).state >= JobState::kSucceeded; });
+  }
+
+  // Why nobody is given what is left.
+  std::string Stuck() const {
+    std::string text;
+    for (JobId job : jobs_) {
+      const JobStatus status = h_.Status(job);
+      if (status.state >= JobState::kSucceeded) continue;
+      text += StrCat("\njob ", job, " kernel ", static_cast<int>(builders_.at(job).kernel), ": ",
+                     status.tasks_done, " of ", status.task_count);
+      for (const WorkerView& worker : h_.core().Workers()) {
+        text += StrCat("\n  ", worker.name, " phase ", static_cast<int>(worker.phase),
+                       worker.draining ? " drained" : "", " holds ", worker.leases,
+                       " leases: ", h_.core().Explain(job, worker.id));
+      }
+    }
+    return text;
   }
 
   // The log, read by an oracle that knows only what records mean.
