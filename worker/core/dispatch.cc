@@ -23,7 +23,8 @@ void WorkerCore::Dispatch(MonoTime now, Effects* effects) {
 bool WorkerCore::HasRoom(const CoreGroup& group, uint32_t depth) const {
   if (group.in_flight > depth) return false;
   if (group.in_flight < options_.pull.pieces_per_group) return true;
-  return group.unpredicted == 0 && group.predicted < options_.pull.merge_window;
+  return group.unpredicted == 0 && group.predicted < options_.pull.merge_window &&
+         group.unproven < options_.pull.unproven_max;
 }
 
 bool WorkerCore::CanFeed(OwnerState* owner, uint32_t group) const {
@@ -125,7 +126,7 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
   piece.alone = alone;
   piece.job = job.info.job;
   piece.run = job.pool.TakeFront(leaves);
-  Predict(estimate, static_cast<double>(leaves * job.tree.grain()), &piece);
+  Predict(job, estimate, static_cast<double>(leaves * job.tree.grain()), &piece);
   TakeTurn(&job);
   ++job.in_flight;
   job.running_leaves += leaves;
@@ -151,30 +152,47 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
   effects->to_executors.push_back(std::move(run));
 }
 
-void WorkerCore::Predict(const PullEstimate& estimate, double tasks, Piece* piece) {
+// How many small pieces a group gets follows from what is likely; those of jobs that are not
+// measured are bounded by the careful estimate, too.
+void WorkerCore::Predict(const JobState& job, const PullEstimate& estimate, double tasks,
+                         Piece* piece) {
   CoreGroup& group = groups_[piece->group];
-  if (estimate.seconds_per_task <= 0) {
-    piece->predicted = absl::InfiniteDuration();
-    ++group.unpredicted;
-    return;
+  if (!estimate.proven()) {
+    const double careful = estimate.careful_seconds_per_task();
+    // Where there is no hint, no other piece of the job follows the first before it has finished.
+    const bool any_time = careful <= 0 && job.in_flight > 0;
+    piece->unproven = any_time
+                          ? options_.pull.unproven_max
+                          : std::min(absl::Seconds(tasks * careful), options_.pull.unproven_max);
+    group.unproven += piece->unproven;
   }
-  piece->predicted = absl::Seconds(tasks * estimate.seconds_per_task);
-  group.predicted += piece->predicted;
+  piece->predicted = estimate.seconds_per_task > 0
+                         ? absl::Seconds(tasks * estimate.seconds_per_task)
+                         : absl::InfiniteDuration();
+  if (piece->predicted == absl::InfiniteDuration()) {
+    ++group.unpredicted;
+  } else {
+    group.predicted += piece->predicted;
+  }
 }
 
 PullEstimate WorkerCore::Estimate(const JobState& job) const {
   using Source = PullEstimate::Source;
-  if (job.rate.known()) return {job.rate.slope(), job.rate.fixed(), Source::kJob};
   const OwnerState& owner = *job.owner;
   const double hint = job.info.cost_ns_per_task * 1e-9;
+  const double cores_a_group = std::max(1.0, static_cast<double>(owner.cores) / owner.groups);
+  if (job.rate.known()) {
+    const auto proven = static_cast<double>(job.proven_leaves * job.tree.grain());
+    return {job.rate.slope(), job.rate.fixed(), Source::kJob, hint / cores_a_group, proven};
+  }
   const auto kernel = kernels_.find({job.info.kernel, owner.kind});
   if (kernel != kernels_.end() && kernel->second.model.known() &&
       kernel->second.hinted == (hint > 0)) {
     const RateModel& model = kernel->second.model;
-    return {model.slope() * (hint > 0 ? hint : 1), model.fixed(), Source::kKernel};
+    return {model.slope() * (hint > 0 ? hint : 1), model.fixed(), Source::kKernel,
+            hint / cores_a_group};
   }
-  const double cores_a_group = std::max(1.0, static_cast<double>(owner.cores) / owner.groups);
-  return {hint / cores_a_group, 0, Source::kHint};
+  return {hint / cores_a_group, 0, Source::kHint, hint / cores_a_group};
 }
 
 void WorkerCore::SetUp(OwnerState* owner, JobId job, Effects* effects) {

@@ -52,6 +52,7 @@ void WorkerCore::On(PieceFinished event, MonoTime, Effects* effects) {
   counters_.leaves += piece.run.count();
   const TaskRange range = job->tree.Tasks(LeafRange{piece.run.first(), piece.run.end()});
   Learn(job, static_cast<double>(range.size()), event.busy);
+  job->proven_leaves = std::max(job->proven_leaves, piece.run.count());
   // Too many failures for one message: in halves.
   if (!event.accumulated && piece.run.count() > 1 && piece.renewed.empty() &&
       FailureBytes(event.failures) > options_.report_bytes_max) {

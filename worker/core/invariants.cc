@@ -11,7 +11,7 @@ void WorkerCore::CheckInvariants() const {
   absl::btree_map<const OwnerState*, uint32_t> by_owner, voids;
   std::vector<uint32_t> by_group(groups_.size());
   std::vector<uint32_t> unpredicted(groups_.size());
-  std::vector<absl::Duration> predicted(groups_.size());
+  std::vector<absl::Duration> predicted(groups_.size()), unproven(groups_.size());
   for (const auto& [id, piece] : pieces_) {
     CHECK(id <= last_piece_);
     ++by_owner[piece.owner];
@@ -20,6 +20,7 @@ void WorkerCore::CheckInvariants() const {
     const bool any_time = piece.predicted == absl::InfiniteDuration();
     unpredicted[piece.group] += any_time ? 1 : 0;
     if (!any_time) predicted[piece.group] += piece.predicted;
+    unproven[piece.group] += piece.unproven;
     CHECK(groups_[piece.group].holder == piece.owner);
     CHECK(piece.executor == piece.owner->executor);
     CHECK_EQ(piece.merge == nullptr, piece.run.count() > 0);
@@ -35,6 +36,7 @@ void WorkerCore::CheckInvariants() const {
     CHECK_EQ(by_group[i], groups_[i].in_flight);
     CHECK_EQ(unpredicted[i], groups_[i].unpredicted);
     CHECK(predicted[i] == groups_[i].predicted);
+    CHECK(unproven[i] == groups_[i].unproven);
     CHECK(groups_[i].in_flight <=
           std::max(options_.pull.pieces_per_group, options_.pull.small_pieces_max));
   }

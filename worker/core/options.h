@@ -18,8 +18,11 @@ struct PullOptions {
   // predicted to take less than this together.
   absl::Duration merge_window = absl::Microseconds(500);
   uint32_t small_pieces_max = 256;
-  absl::Duration probe = absl::Milliseconds(1);          // the first, while nothing is measured
-  absl::Duration unproven_max = absl::Milliseconds(20);  // before this job itself was measured
+  // Until the job itself is measured: a piece, and all such pieces of a group together. What its
+  // data makes of its cost neither the hint nor the kernel's other jobs can tell.
+  absl::Duration probe = absl::Milliseconds(1);
+  absl::Duration unproven_max = absl::Milliseconds(5);
+  double growth_max = 16;  // beyond a probe, a piece over the largest of the job that has finished
   absl::Duration piece_overhead =
       absl::Microseconds(100);                         // the least fixed cost: two processes woken
   absl::Duration piece_max = absl::Milliseconds(500);  // the largest piece

@@ -96,7 +96,8 @@ struct JobState {
   uint32_t in_flight = 0;  // pieces, void ones excluded
   uint64_t running_leaves = 0;
   Accumulator accumulator;
-  RateModel rate;  // one task, on one group
+  RateModel rate;              // one task, on one group
+  uint64_t proven_leaves = 0;  // of the largest piece that has finished
   uint64_t piece_leaves_max = std::numeric_limits<uint64_t>::max();
   uint64_t backlog_told = 0;
   uint64_t granted_leaves = 0;  // in this session, adopted ones included
@@ -111,6 +112,7 @@ struct Piece {
   std::vector<LeaseRun> renewed;     // what a Welcome divided `run` into; else empty
   std::unique_ptr<MergeWork> merge;  // null for a piece of leaves
   absl::Duration predicted;          // infinite while nothing is known
+  absl::Duration unproven;           // at its most, while its job is not measured
   bool is_void = false;              // its leases are gone: whatever comes of it is dropped
   bool alone = false;                // nothing runs beside it
   bool recalled = false;             // if it comes back unstarted it goes to the master
@@ -122,6 +124,7 @@ struct CoreGroup {
   uint32_t in_flight = 0;
   uint32_t unpredicted = 0;  // of those: how many may take any time
   absl::Duration predicted;  // of the others, together
+  absl::Duration unproven;   // of all whose jobs were not measured
   MonoTime held_since;
 };
 

@@ -268,6 +268,7 @@ bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
   } else {
     group.predicted -= piece->predicted;
   }
+  group.unproven -= piece->unproven;
   if (piece->alone) piece->owner->alone = false;
   if (!piece->is_void && piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);

@@ -130,7 +130,7 @@ class WorkerCore {
   bool Feed(uint32_t group, MonoTime now, Effects* effects);
   void PullMerge(OwnerState* owner, uint32_t group, Effects* effects);
   void PullPiece(OwnerState* owner, uint32_t group, Effects* effects);
-  void Predict(const PullEstimate& estimate, double tasks, Piece* piece);
+  void Predict(const JobState& job, const PullEstimate& estimate, double tasks, Piece* piece);
   PullEstimate Estimate(const JobState& job) const;
   void SetUp(OwnerState* owner, JobId job, Effects* effects);
   // worker_core.cc: shared steps

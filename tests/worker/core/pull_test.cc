@@ -44,7 +44,21 @@ TEST(PullTest, WhoPullsAloneTakesMoreAtATime) {
 
 TEST(PullTest, NoPieceIsOverTheLongest) {
   EXPECT_EQ(PullTasks({}, {1e-3, 0, Source::kJob}, 1e12, 1), 500u);
-  EXPECT_EQ(PullTasks({}, {1e-3, 0, Source::kKernel}, 1e12, 1), 20u);  // not yet proven
+}
+
+TEST(PullTest, UntilTheJobIsMeasuredAPieceIsAProbeByTheLargerOfHintAndKernel) {
+  const auto pull = [](double kernel, double hint) {
+    return PullTasks({}, {kernel, 0, Source::kKernel, hint}, 1e12, 1);
+  };
+  EXPECT_EQ(pull(1e-9, 1e-6), 1000u) << "the kernel's other jobs may have been cheap";
+  EXPECT_EQ(pull(1e-6, 1e-9), 1000u) << "the hint may be";
+  EXPECT_EQ(pull(1e-9, 0), 1u) << "without a hint a task may take any time";
+}
+
+TEST(PullTest, APieceIsAtMostSoManyTimesTheLargestThatHasFinished) {
+  EXPECT_EQ(PullTasks({}, {1e-6, 0, Source::kJob, 1e-6, 100}, 1e12, 1), 1600u);
+  EXPECT_EQ(PullTasks({}, {1e-9, 0, Source::kJob, 1e-6, 100}, 1e12, 1), 1'000'000u) << "a probe";
+  EXPECT_EQ(PullTasks({}, {1e-3, 0, Source::kJob, 1e-6, 100}, 1e12, 1), 500u) << "the longest";
 }
 
 // Pulling against the ideal: how much longer the whole takes than with perfect division.

@@ -116,6 +116,75 @@ TEST(WorkerCoreTest, ManySmallJobsFillAGroupTogetherSoThatTheyRunInOneBatch) {
   EXPECT_THAT(driver.pieces(), SizeIs(100));  // 100 µs in all
 }
 
+// Two jobs of one kernel, hinted at 1 µs a leaf: the first has run to its end at `first` a leaf.
+class SecondJob {
+ public:
+  SecondJob(double cost_ns, absl::Duration first) {
+    driver.Attach({ConcatJob(1, 1 << 20, cost_ns), ConcatJob(2, 1 << 20, cost_ns)});
+    driver.Give(1, 1, 0, 1, /*level=*/10);
+    running = driver.pieces();
+    while (!running.empty()) FinishFirst(first);
+    driver.Give(2, 100, 0, 1, /*level=*/20);
+    running = driver.pieces();
+  }
+  // The first piece ends; what is handed out then joins the others.
+  void FinishFirst(absl::Duration leaf) {
+    const RunPiece piece = running.front();
+    running.erase(running.begin());
+    driver.Do(driver.Finished(piece, leaf * static_cast<double>(piece.leaves.count)));
+    for (const RunPiece& next : driver.pieces()) running.push_back(next);
+  }
+  uint64_t RunningLeaves() const {
+    uint64_t leaves = 0;
+    for (const RunPiece& piece : running) leaves += piece.leaves.count;
+    return leaves;
+  }
+
+  CoreDriver driver;
+  std::vector<RunPiece> running;
+};
+
+TEST(WorkerCoreTest, WhatOtherJobsOfItsKernelTookMakesNoPieceOfANewJobLong) {
+  SecondJob second(/*cost_ns=*/1000, absl::Nanoseconds(1));
+  EXPECT_LE(second.RunningLeaves(), 6000u) << "milliseconds by the hint, not all there is";
+  EXPECT_GE(second.running.size(), 2u);
+  for (const RunPiece& piece : second.running) EXPECT_LE(piece.leaves.count, 1000u);
+  // It takes 250 µs a leaf: no piece is over half a second then.
+  for (int i = 0; i < 20; ++i) {
+    second.FinishFirst(absl::Microseconds(250));
+    EXPECT_LE(second.running.back().leaves.count, 2000u);
+  }
+}
+
+TEST(WorkerCoreTest, WithoutAHintANewJobOfAKnownKernelStartsAtOneLeafAGroup) {
+  SecondJob second(/*cost_ns=*/0, absl::Nanoseconds(1));
+  ASSERT_THAT(second.running, SizeIs(2));  // one to run, one to fetch meanwhile
+  EXPECT_EQ(second.RunningLeaves(), 2u);
+}
+
+TEST(WorkerCoreTest, AfterADearJobACheapOneGrowsInAFewPieces) {
+  SecondJob second(/*cost_ns=*/1000, absl::Milliseconds(1));
+  EXPECT_LE(second.running.front().leaves.count, 2u) << "by the kernel's rate";
+  int pieces = 0;
+  for (; !second.running.empty(); ++pieces) second.FinishFirst(absl::Nanoseconds(1));
+  EXPECT_LE(pieces, 40);
+}
+
+TEST(WorkerCoreTest, SmallJobsOfAKnownKernelStillFillAGroupTogether) {
+  CoreDriver driver;
+  std::vector<JobDescribed> jobs;
+  for (uint64_t id = 1; id <= 101; ++id) jobs.push_back(ConcatJob(id, 10, /*cost_ns=*/1000));
+  driver.Attach(std::move(jobs));
+  driver.Give(101, 1, 0, 10);
+  driver.Do(driver.Finished(driver.pieces().at(0), absl::Nanoseconds(100)));
+  std::vector<Event> events;
+  for (uint64_t id = 1; id <= 100; ++id) {
+    events.push_back(Granted{{JobId(id), id * 100, 0, 0, 10, 1, false, {}}});
+  }
+  driver.DoAll(std::move(events));
+  EXPECT_THAT(driver.pieces(), SizeIs(100));  // 1 ms by the hint, likely 10 µs
+}
+
 TEST(WorkerCoreTest, ALongJobThatIsToppedUpHoldsUpNoShortOne) {
   CoreDriver driver;
   driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/0), ConcatJob(2, 10, /*cost_ns=*/0)});
