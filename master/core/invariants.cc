@@ -78,6 +78,13 @@ void MasterCore::CheckInvariants() const {
     const bool ready = !job->ended() && job->durable && job->anything_free() &&
                        !(job->recovered && state_.recovering());
     CHECK_EQ(job->ready, ready);
+    uint64_t measured = 0;
+    for (const auto& [worker_id, worker] : state_.workers) {
+      const auto at = worker->jobs.find(id);
+      measured += at != worker->jobs.end() && at->second.busy_leaf_seconds > 0 ? 1 : 0;
+    }
+    CHECK_EQ(job->measured, measured);
+    CHECK_EQ(job->leaves_per_second > 0, measured > 0);
     if (job->ready) CHECK_EQ(state_.classes[job->job_class].ready.at(job->rank), job.get());
     CHECK_EQ(state_.tails.contains(id),
              !job->ended() && !job->anything_free() && !job->leases.empty());

@@ -72,6 +72,10 @@ struct Job {
   bool ready = false;                 // In its class's order.
   double served_base = 0;             // Where it began among jobs that were served before it came.
   double outstanding_seconds = 0;     // Predicted, of the leases out.
+  // Over the workers that have committed leaves of it in this session. Rates belong to the job:
+  // what a kernel's task costs may lie in its data.
+  uint64_t measured = 0;
+  double leaves_per_second = 0;
   MonoTime accepted_at;
   std::optional<absl::Duration> started_after;
   uint64_t sequence = 0;

@@ -4,6 +4,7 @@
 // Only leaves that the worker holds under the numbers it names are taken; everything else is late,
 // and is counted and dropped. A report is acknowledged in any case: its bytes may go.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/check.h"
@@ -18,6 +19,7 @@ namespace {
 
 // An executor that says that it took no time is believed up to here.
 constexpr double kTaskSecondsMin = 1e-10;
+constexpr double kCommitWeight = 0.25;  // Of the newest commit, when the next comes.
 
 // The worker's speed in a kernel, and with it what its queue is worth.
 void Learn(Turn& turn, Worker& worker, size_t kernel, double tasks_per_second) {
@@ -29,7 +31,26 @@ void Learn(Turn& turn, Worker& worker, size_t kernel, double tasks_per_second) {
   }
 }
 
-void LearnFromCommit(Turn& turn, Worker& worker, const Job& job, uint64_t tasks, uint64_t busy_ns) {
+void LearnOfJob(Turn& turn, Worker& worker, Job& job, double task_seconds) {
+  JobAtWorker& at = worker.jobs[job.id];
+  const double leaf_seconds = task_seconds * static_cast<double>(job.tree().grain());
+  const double before = at.busy_leaf_seconds;
+  SetLeafSeconds(job, at,
+                 before == 0 ? leaf_seconds : before + kCommitWeight * (leaf_seconds - before));
+  // What its queue is worth is told anew when that makes a difference.
+  constexpr double kDifference = 0.05;
+  if (std::abs(at.busy_leaf_seconds - at.leaf_seconds) > kDifference * at.leaf_seconds) {
+    Recharge(turn.state, job, worker, at);
+  }
+}
+
+void LearnFromCommit(Turn& turn, Worker& worker, Job& job, uint64_t tasks, uint64_t busy_ns) {
+  const bool told = busy_ns > 0 && tasks > 0;
+  const double seconds =
+      told ? std::max(static_cast<double>(busy_ns) * 1e-9 / static_cast<double>(tasks),
+                      kTaskSecondsMin)
+           : 0;
+  if (told) LearnOfJob(turn, worker, job, seconds);
   const size_t kernel = turn.state.classes[job.job_class].kernel;
   const auto found = worker.kernels.find(kernel);
   if (found == worker.kernels.end()) return;
@@ -37,12 +58,10 @@ void LearnFromCommit(Turn& turn, Worker& worker, const Job& job, uint64_t tasks,
   if (at.tasks_per_second > 0 && !at.self_measured) return;  // It measures itself.
   constexpr uint64_t kProbeMax = uint64_t{1} << 40;
   at.probe_leaves = std::min(2 * at.probe_leaves, kProbeMax);
-  if (busy_ns == 0 || tasks == 0) return;
-  const double seconds =
-      std::max(static_cast<double>(busy_ns) * 1e-9 / static_cast<double>(tasks), kTaskSecondsMin);
-  constexpr double kWeight = 0.25;
-  at.busy_seconds_per_task +=
-      at.busy_seconds_per_task == 0 ? seconds : kWeight * (seconds - at.busy_seconds_per_task);
+  if (!told) return;
+  at.busy_seconds_per_task += at.busy_seconds_per_task == 0
+                                  ? seconds
+                                  : kCommitWeight * (seconds - at.busy_seconds_per_task);
   at.self_measured = true;
   Learn(turn, worker, kernel, 1 / at.busy_seconds_per_task);
 }
@@ -186,6 +205,7 @@ void OnCommit(Turn& turn, Worker& worker, const Commit& commit) {
   if (const auto at = worker.jobs.find(job->id); at != worker.jobs.end()) {
     at->second.spurned = 0;
     at->second.faults = 0;
+    at->second.heard_at = turn.now;
   }
   turn.MarkDirty(*job);
   AfterProgress(turn, *job);
@@ -258,10 +278,11 @@ void OnRate(Turn& turn, Worker& worker, const KernelRate& rate) {
 
 // Leaves that wait in an accumulator are held, but keep nobody busy. Grants that were under way
 // when the worker counted are not among what it says.
-void OnBacklog(Worker& worker, const Backlog& backlog) {
+void OnBacklog(const Turn& turn, Worker& worker, const Backlog& backlog) {
   const auto at = worker.jobs.find(backlog.job);
   if (at == worker.jobs.end()) return;
   JobAtWorker& job = at->second;
+  job.heard_at = turn.now;
   const uint64_t under_way = job.granted_leaves - std::min(job.granted_leaves, backlog.granted);
   const uint64_t busy = under_way + std::min(backlog.leaves, job.leaves);
   Park(worker, job, job.leaves > busy ? job.leaves - busy : 0);
@@ -293,7 +314,7 @@ void OnReported(Turn& turn, const WorkerReported& event) {
   }
   for (const Return& returned : report.returns) OnReturn(turn, *worker, returned);
   for (const JobFault& fault : report.job_faults) OnJobFault(turn, *worker, fault);
-  for (const Backlog& backlog : report.backlogs) OnBacklog(*worker, backlog);
+  for (const Backlog& backlog : report.backlogs) OnBacklog(turn, *worker, backlog);
   Acknowledge(turn, *worker, report.number);
   turn.Touch(*worker);
 }

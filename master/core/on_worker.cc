@@ -159,7 +159,10 @@ void OnTick(Turn& turn) {
 void ForgetJobs(State& state, Worker& worker) {
   for (auto& [id, at] : worker.jobs) {
     Park(worker, at, 0);
-    if (Job* job = state.FindJob(id); job != nullptr) job->workers.erase(worker.id);
+    Job* job = state.FindJob(id);
+    if (job == nullptr) continue;
+    job->workers.erase(worker.id);
+    SetLeafSeconds(*job, at, 0);
   }
   worker.jobs.clear();
 }

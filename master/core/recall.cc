@@ -30,6 +30,13 @@ struct Victim {
   Worker* worker = nullptr;
   double seconds = 0;
 };
+// What the worker has left to do of the job. Of leaves that nothing is heard of the prediction may
+// be wrong: they are taken to need as long again as they have been out.
+double SecondsLeft(const Turn& turn, const JobAtWorker& at) {
+  if (at.leaves == at.parked) return 0;
+  return std::max(static_cast<double>(at.leaves - at.parked) * at.leaf_seconds,
+                  absl::ToDoubleSeconds(turn.now - at.heard_at));
+}
 Victim SlowestAt(const Turn& turn, const Job& job, const Worker& thief) {
   Victim victim;
   for (WorkerId id : job.workers) {
@@ -37,8 +44,7 @@ Victim SlowestAt(const Turn& turn, const Job& job, const Worker& thief) {
     if (worker == nullptr || worker->id == thief.id || !worker->attached()) continue;
     const auto at = worker->jobs.find(job.id);
     if (at == worker->jobs.end() || turn.now < at->second.quiet_until) continue;
-    const double seconds =
-        static_cast<double>(at->second.leaves - at->second.parked) * at->second.leaf_seconds;
+    const double seconds = SecondsLeft(turn, at->second);
     if (seconds > victim.seconds) victim = {worker, seconds};
   }
   return victim;
@@ -48,12 +54,17 @@ bool StealOf(Turn& turn, Job& job, Worker& thief) {
   const Victim victim = SlowestAt(turn, job, thief);
   if (victim.worker == nullptr) return false;
   const JobAtWorker& at = victim.worker->jobs[job.id];
+  const uint64_t held = at.leaves - at.parked;
+  const double leaf_seconds = victim.seconds / static_cast<double>(held);
+  // A thief that has run nothing of the job counts as fast as the victim.
+  const auto here = thief.jobs.find(job.id);
+  const bool measured = here != thief.jobs.end() && here->second.busy_leaf_seconds > 0;
   const uint64_t leaves =
       PlanSteal(turn.state.options.policy,
-                {.victim_leaves = at.leaves - at.parked,
-                 .victim_leaf_seconds = at.leaf_seconds,
+                {.victim_leaves = held,
+                 .victim_leaf_seconds = leaf_seconds,
                  .victim_parallel = victim.worker->parallel,
-                 .thief_leaf_seconds = LeafSeconds(turn.state, job, thief),
+                 .thief_leaf_seconds = measured ? here->second.busy_leaf_seconds : leaf_seconds,
                  .latency_seconds = victim.worker->latency_seconds + thief.latency_seconds});
   if (leaves == 0) return false;
   RecallSome(turn, job, *victim.worker, leaves);

@@ -207,16 +207,39 @@ uint64_t Positive(int64_t count) { return count > 0 ? static_cast<uint64_t>(coun
 
 }  // namespace
 
+void SetLeafSeconds(Job& job, JobAtWorker& at, double busy_leaf_seconds) {
+  if (at.busy_leaf_seconds > 0) {
+    --job.measured;
+    job.leaves_per_second -= 1 / at.busy_leaf_seconds;
+  }
+  at.busy_leaf_seconds = busy_leaf_seconds;
+  if (busy_leaf_seconds > 0) {
+    ++job.measured;
+    job.leaves_per_second += 1 / busy_leaf_seconds;
+  }
+  // What rounding left, or took: the speeds of one job may differ by orders of magnitude.
+  constexpr double kSpeedMin = 1e-9;
+  job.leaves_per_second = job.measured == 0 ? 0 : std::max(job.leaves_per_second, kSpeedMin);
+}
+
 double LeafSeconds(const State& state, const Job& job, const Worker& worker) {
+  const auto here = worker.jobs.find(job.id);
+  if (here != worker.jobs.end() && here->second.busy_leaf_seconds > 0) {
+    return here->second.busy_leaf_seconds;
+  }
+  if (job.measured > 0) return static_cast<double>(job.measured) / job.leaves_per_second;
   const size_t index = state.classes[job.job_class].kernel;
   const KernelEntry& kernel = state.kernels[index];
   const auto grain = static_cast<double>(job.tree().grain());
+  // Other jobs of the kernel may have been cheaper by far: the hint is believed as well.
+  const double hinted =
+      grain * job.bound->ns_per_task * 1e-9 / static_cast<double>(worker.parallel);
   const auto at = worker.kernels.find(index);
   if (at != worker.kernels.end() && at->second.tasks_per_second > 0) {
-    return grain / at->second.tasks_per_second;
+    return std::max(hinted, grain / at->second.tasks_per_second);
   }
   if (kernel.measured > 0) {
-    return grain * static_cast<double>(kernel.measured) / kernel.tasks_per_second;
+    return std::max(hinted, grain * static_cast<double>(kernel.measured) / kernel.tasks_per_second);
   }
   return kLeafNanos * 1e-9;
 }
@@ -232,11 +255,21 @@ GrantView ViewOf(const State& state, const Job& job, const Worker& worker) {
   view.measured = at != worker.kernels.end() && at->second.tasks_per_second > 0;
   view.probe_leaves = at == worker.kernels.end() ? 1 : at->second.probe_leaves;
   view.leaf_seconds = LeafSeconds(state, job, worker);
-  // Workers that have not measured the kernel yet count as the average of those that have.
-  const double average =
-      kernel.measured > 0 ? kernel.tasks_per_second / static_cast<double>(kernel.measured) : 1;
+  view.proven = job.measured > 0;
+  // The worker's part of the cluster's speed for the job. Workers that have not measured it yet
+  // count as the average of those that have; where none has, the kernel's speeds are compared.
+  double speed = view.proven     ? 1 / view.leaf_seconds
+                 : view.measured ? at->second.tasks_per_second
+                                 : 0;
+  double average = 1;
+  if (view.proven) {
+    average = job.leaves_per_second / static_cast<double>(job.measured);
+  } else if (kernel.measured > 0) {
+    average = kernel.tasks_per_second / static_cast<double>(kernel.measured);
+  }
+  if (speed == 0) speed = average;
   const double all = average * static_cast<double>(std::max<uint64_t>(1, kernel.workers));
-  view.share = std::min(1.0, (view.measured ? at->second.tasks_per_second : average) / all);
+  view.share = std::min(1.0, speed / all);
   view.parallel = worker.parallel;
   view.latency_seconds = worker.latency_seconds + absl::ToDoubleSeconds(state.options.commit_time);
   view.queued_seconds = std::max(0.0, queue.seconds - 1e-9 * static_cast<double>(worker.parked_ns));

@@ -20,6 +20,7 @@ void BookLease(Turn& turn, Job& job, Worker& worker, const LeaseRun& run) {
   at.unfit = false;  // It is tried again.
   const int64_t leases = run.Leases();
   const uint64_t leaves = run.end - run.begin;
+  if (at.leaves == 0) at.heard_at = turn.now;
   at.leases += leases;
   at.leaves += leaves;
   at.granted_leaves += leaves;
@@ -131,6 +132,7 @@ void EndJob(Turn& turn, Job& job, JobState state, std::string reason) {
     if (worker == nullptr) continue;
     JobAtWorker& at = worker->jobs[job.id];
     Park(*worker, at, 0);
+    SetLeafSeconds(job, at, 0);
     if (at.described) turn.out.drops.push_back({id, job.id});
     worker->jobs.erase(job.id);
   }

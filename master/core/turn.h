@@ -97,7 +97,10 @@ void FlushStatuses(Turn& turn);
 void Describe(Turn& turn, Job& job, Worker& worker);
 // The view on which the policy decides about this job and worker.
 GrantView ViewOf(const State& state, const Job& job, const Worker& worker);
-// The predicted time of one leaf of the job at this worker.
+// What a leaf of the job has taken this worker; 0: not known (any more).
+void SetLeafSeconds(Job& job, JobAtWorker& at, double busy_leaf_seconds);
+// The predicted time of one leaf of the job at this worker: as it was there, else as it is
+// elsewhere, else as the kernel's hint and other jobs say.
 double LeafSeconds(const State& state, const Job& job, const Worker& worker);
 
 }  // namespace tandem::master

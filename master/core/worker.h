@@ -75,6 +75,8 @@ struct JobAtWorker {
   int64_t leases = 0;
   uint64_t leaves = 0;
   double leaf_seconds = 0;            // As charged to the worker's load.
+  double busy_leaf_seconds = 0;       // From the job's own commits; 0: none yet.
+  MonoTime heard_at;                  // Since then nothing of `leaves` is known to have finished.
   uint64_t parked = 0;                // Of `leaves`: finished, but waiting in an accumulator.
   int64_t counted_parked_leases = 0;  // As they are in the worker's sums.
   int64_t counted_parked_ns = 0;

@@ -28,11 +28,20 @@ struct Size {
   }
 };
 
+double BridgeSeconds(const PolicyOptions& options, const GrantView& view) {
+  return options.latency_factor * view.latency_seconds;
+}
+
 Size LeaseSize(const PolicyOptions& options, const GrantView& view) {
   Size size;
   size.leaves = std::numeric_limits<uint64_t>::max();
   size.Limit(Count(options.lease_seconds_max / view.leaf_seconds, 1), GrantBound::kSeconds);
   if (!view.measured) size.Limit(std::max<uint64_t>(view.probe_leaves, 1), GrantBound::kProbing);
+  if (!view.proven) {
+    constexpr double kOfBridge = 0.5;
+    const double seconds = kOfBridge * BridgeSeconds(options, view);
+    size.Limit(Count(seconds / view.leaf_seconds, 1), GrantBound::kUnproven);
+  }
   const double share = static_cast<double>(view.free_leaves) * view.share;
   size.Limit(Count(share * options.end_fraction, 1), GrantBound::kShare);
   if (view.max_lease_leaves > 0) size.Limit(view.max_lease_leaves, GrantBound::kOwnersBound);
@@ -55,7 +64,7 @@ GrantPlan PlanGrant(const PolicyOptions& options, const GrantView& view) {
   const double lease_seconds = view.leaf_seconds * static_cast<double>(size.leaves);
   // Leases that run at once, and those that bridge the latency beyond them.
   const uint64_t running = std::max<uint64_t>(1, view.parallel / size.leaves);
-  const double bridge_seconds = options.latency_factor * view.latency_seconds;
+  const double bridge_seconds = BridgeSeconds(options, view);
   const bool timed = view.measured && lease_seconds > 0;
   const uint64_t bridge = timed ? Count(std::ceil(bridge_seconds / lease_seconds), 1) : 1;
   const uint64_t queue = std::min(running + bridge, view.max_leases);
@@ -82,6 +91,7 @@ std::string ExplainGrant(const PolicyOptions& options, const GrantView& view) {
       "the queue is long enough",
       "the worker holds as many leases as it takes",
       "not measured here yet: starts at one leaf and doubles",
+      "nothing of this job is finished yet: no more than bridges the latency",
       "no lease over the longest time",
       "half of the worker's share of what is free",
       "the job's own bound",
@@ -90,8 +100,9 @@ std::string ExplainGrant(const PolicyOptions& options, const GrantView& view) {
   const std::string numbers = absl::StrFormat(
       " (%.3g s a leaf%s, share %.2g of %d free leaves, queue %d leases or %.3g s of %d wanted, "
       "latency %.3g s)",
-      view.leaf_seconds, view.measured ? "" : " guessed", view.share, view.free_leaves,
-      view.queued_leases, view.queued_seconds, plan.queue_leases, view.latency_seconds);
+      view.leaf_seconds, view.measured && view.proven ? "" : " guessed", view.share,
+      view.free_leaves, view.queued_leases, view.queued_seconds, plan.queue_leases,
+      view.latency_seconds);
   const std::string what = plan.leases == 0 ? std::string("nothing")
                                             : StrCat(plan.leases, " leases of ", plan.lease_leaves,
                                                      plan.lease_leaves == 1 ? " leaf" : " leaves");

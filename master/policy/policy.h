@@ -7,7 +7,9 @@
 // Sizes: a lease is predicted to take at most `lease_seconds_max` while a smaller node exists, and
 // at most half of the worker's share of what is still free, so leases shrink towards the end. A
 // kernel that this worker has not measured starts at one leaf; the core doubles `probe_leaves` with
-// each commit.
+// each commit. Of a job of which nobody has finished anything yet no more is handed out than
+// bridges the latency: what other jobs of its kernel took may be wrong for it by orders of
+// magnitude.
 //
 // Queue: a worker holds what it can run at once and, beyond that, enough to bridge
 // `latency_factor` × (round trip + commit), at least one lease: short in seconds, so that priority,
@@ -36,7 +38,8 @@ struct GrantView {
   uint64_t free_leaves = 0;       // Nobody has them.
   uint64_t max_lease_leaves = 0;  // Its owner's bound; 0: none.
   // The worker and the job's kernel.
-  bool measured = false;
+  bool measured = false;  // The kernel, by this worker.
+  bool proven = false;    // The job itself, by any.
   double leaf_seconds =
       0;  // What one more leaf adds to the worker's work; a guess unless measured.
   uint64_t probe_leaves = 1;  // Unmeasured: the most leaves in one lease.
@@ -55,6 +58,7 @@ enum class GrantBound : uint8_t {
   kQueueFull,    // Topped up once half of what bridges the latency is gone.
   kLeasesFull,   // The worker's own bound.
   kProbing,      // One leaf, doubled with each commit.
+  kUnproven,     // Half of what bridges the latency.
   kSeconds,      // lease_seconds_max.
   kShare,        // Half of the share still to come.
   kOwnersBound,  // max_lease_leaves.

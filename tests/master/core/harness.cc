@@ -39,6 +39,7 @@ std::shared_ptr<const BoundJob> JobBuilder::Build() const {
   bound->kernel_identity = bound->kernel.identity();
   bound->split_axis = "n";
   bound->tree = RangeTree(tasks, grain);
+  bound->ns_per_task = ns_per_task;
   BoundOutput output;
   output.name = "out";
   output.output_class = bound->kernel.output_class;

@@ -38,6 +38,7 @@ struct JobBuilder {
   absl::Duration time_limit = absl::InfiniteDuration();
   uint64_t max_lease_leaves = 0;
   DeviceChoice device = DeviceChoice::kAuto;
+  double ns_per_task = 0;  // The kernel's hint.
 
   std::shared_ptr<const BoundJob> Build() const;
 };

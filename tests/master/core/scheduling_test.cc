@@ -104,13 +104,9 @@ TEST_F(SchedulingTest, AnIdleWorkerStealsUnstartedLeavesFromABusyOne) {
   h_.Rate(busy, "map", 10);
   h_.Pulse(busy);
   const JobId job = h_.Submit({.tasks = 18});
-  uint64_t held = LeavesOf(h_.Take<Grant>(busy), job);
-  // A silent worker's share: everything is out.
-  for (int i = 0; i < 20 && h_.Status(job).leases < 18; ++i) {
-    h_.Rate(busy, "map", 10 + i * 2);
-    held += LeavesOf(h_.Take<Grant>(busy), job);
-  }
-  ASSERT_GE(held, 8u);
+  RunAll(busy, 18, 10);  // Now the job is measured.
+  const uint64_t held = LeavesOf(h_.Take<Grant>(busy), job);
+  ASSERT_GE(held, 4u);
   const WorkerId idle = h_.Attach("idle");
   h_.Rate(idle, "map", 10);
   std::vector<Recall> recalls;
@@ -124,6 +120,108 @@ TEST_F(SchedulingTest, AnIdleWorkerStealsUnstartedLeavesFromABusyOne) {
   ASSERT_FALSE(recalls.empty());
   EXPECT_EQ(recalls[0].job, job);
   EXPECT_LT(recalls[0].leaves.count, held) << "what may have started stays";
+}
+
+// Tasks of one kernel may cost what their data makes them cost.
+class RatesTest : public SchedulingTest {
+ protected:
+  // `leaves` from the first of the worker's grants are done after so long each.
+  void Commit(WorkerId w, const Grant& grant, uint64_t leaves, absl::Duration leaf) {
+    Report report;
+    tandem::Commit commit;
+    commit.job = grant.job;
+    commit.runs = {{grant.first_n, {grant.first_leaf, leaves}}};
+    commit.outputs = OutputOf(0);
+    commit.tasks = leaves;
+    commit.busy_ns =
+        static_cast<uint64_t>(absl::ToInt64Nanoseconds(leaf * static_cast<double>(leaves)));
+    report.commits.push_back(commit);
+    h_.Report(w, report);
+  }
+  double QueuedSeconds() { return h_.core().Workers().at(0).queued_seconds; }
+};
+
+TEST_F(RatesTest, ADearJobOfACheapKernelIsLeasedInSmallAmountsUntilItIsMeasured) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 1e9);
+  const JobId dear = h_.Submit({.tasks = 1'000'000, .ns_per_task = 1000});
+  std::vector<Grant> grants = h_.Take<Grant>(w);
+  ASSERT_FALSE(grants.empty());
+  uint64_t out = LeavesOf(grants, dear);
+  EXPECT_LE(out, 10'000u) << "milliseconds by the hint, not a second by the kernel's rate";
+  // A leaf takes 10 ms: what is out is worth that, and nothing more is given.
+  Commit(w, grants[0], 10, absl::Milliseconds(10));
+  EXPECT_EQ(LeavesOf(h_.Take<Grant>(w), dear), 0u);
+  EXPECT_NEAR(QueuedSeconds(), static_cast<double>(out - 10) * 0.010, 0.1);
+  // Of what follows no lease is predicted over a second, and the queue is two of them.
+  uint64_t done = 10;
+  for (const Grant& grant : grants) {
+    const uint64_t size = uint64_t{1} << grant.level;
+    for (uint64_t lease = 0; lease < grant.count; ++lease, done = 0) {
+      Commit(w, {dear, grant.first_n + lease, grant.first_leaf + lease * size + done}, size - done,
+             absl::Milliseconds(10));
+    }
+  }
+  const std::vector<Grant> later = h_.Take<Grant>(w);
+  ASSERT_FALSE(later.empty());
+  for (const Grant& grant : later) EXPECT_LE(uint64_t{1} << grant.level, 100u);
+  EXPECT_LE(QueuedSeconds(), 2.1);
+}
+
+TEST_F(RatesTest, ACheapJobOfADearKernelIsLeasedInLargeAmountsOnceItIsMeasured) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 100);  // 10 ms a leaf.
+  const JobId cheap = h_.Submit({.tasks = 100'000'000});
+  const std::vector<Grant> grants = h_.Take<Grant>(w);
+  ASSERT_FALSE(grants.empty());
+  EXPECT_LE(LeavesOf(grants, cheap), 10u);
+  for (const Grant& grant : grants) {
+    Commit(w, grant, grant.count << grant.level, absl::Nanoseconds(100));
+  }
+  EXPECT_GE(LeavesOf(h_.Take<Grant>(w), cheap), 100'000u);
+}
+
+TEST_F(RatesTest, AWorkerThatComesLateGetsItsShareOfADearJobThatIsAllHandedOut) {
+  const WorkerId busy = h_.Attach("busy");
+  h_.Rate(busy, "map", 1e9);
+  const JobId dear = h_.Submit({.tasks = 800});
+  std::vector<Grant> grants = h_.Take<Grant>(busy);
+  uint64_t out = LeavesOf(grants, dear);
+  ASSERT_EQ(out, 800u) << "cheap, as far as anybody knows";
+  Commit(busy, grants[0], 10, absl::Milliseconds(16));
+  h_.Attach("late");
+  const std::vector<Recall> recalls = h_.Take<Recall>(busy);
+  ASSERT_FALSE(recalls.empty());
+  uint64_t recalled = 0;
+  for (const Recall& recall : recalls) recalled += recall.leaves.count;
+  EXPECT_NEAR(static_cast<double>(recalled), 395, 40) << "about as fast as the other";
+}
+
+TEST_F(RatesTest, LeavesOfWhichNothingIsHeardAreTakenToNeedAsLongAgain) {
+  const WorkerId silent = h_.Attach("silent");
+  h_.Rate(silent, "map", 1e9);
+  const JobId dear = h_.Submit({.tasks = 800});
+  ASSERT_EQ(LeavesOf(h_.Take<Grant>(silent), dear), 800u);
+  const WorkerId late = h_.Attach("late");
+  EXPECT_TRUE(h_.Take<Recall>(silent).empty()) << "predicted to end in a microsecond";
+  h_.Advance(absl::Milliseconds(100));
+  h_.Pulse(late);
+  uint64_t recalled = 0;
+  for (const Recall& recall : h_.Take<Recall>(silent)) recalled += recall.leaves.count;
+  EXPECT_EQ(recalled, 400u) << "half of what may take another tenth of a second";
+}
+
+TEST_F(RatesTest, WhatAJobTookLendsItsSpeedToNoOtherJob) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "map", 1e6);
+  const JobId dear = h_.Submit({.tasks = 1000});
+  const std::vector<Grant> grants = h_.Take<Grant>(w);
+  ASSERT_FALSE(grants.empty());
+  Commit(w, grants[0], 1, absl::Milliseconds(50));
+  EXPECT_GT(QueuedSeconds(), 1);
+  const JobId other = h_.Submit({.tasks = 4, .priority = 1});
+  EXPECT_EQ(LeavesOf(h_.Take<Grant>(w), other), 4u);
+  (void)dear;
 }
 
 TEST_F(SchedulingTest, AWaitingJobSaysWhy) {

@@ -14,6 +14,7 @@ GrantView Measured(double leaf_seconds) {
   GrantView view;
   view.free_leaves = 1 << 30;
   view.measured = true;
+  view.proven = true;
   view.leaf_seconds = leaf_seconds;
   view.max_leases = 2048;
   view.latency_seconds = 0.001;
@@ -27,6 +28,20 @@ TEST(PolicyTest, AnUnmeasuredKernelStartsAtOneLeaf) {
   EXPECT_EQ(PlanGrant({}, view).lease_leaves, 1u);
   view.probe_leaves = 8;
   EXPECT_EQ(PlanGrant({}, view).lease_leaves, 8u);
+}
+
+TEST(PolicyTest, OfAJobOfWhichNothingIsFinishedNoMoreIsOutThanBridgesTheLatency) {
+  GrantView view = Measured(1e-6);
+  view.proven = false;
+  view.latency_seconds = 0.005;  // Four of them: 20 ms.
+  const GrantPlan plan = PlanGrant({}, view);
+  EXPECT_EQ(plan.bound, GrantBound::kUnproven);
+  const double seconds = static_cast<double>(plan.leases * plan.lease_leaves) * 1e-6;
+  EXPECT_GE(seconds, 0.010);
+  EXPECT_LE(seconds, 0.040);
+  view.leaf_seconds = 1;
+  view.parallel = 4;
+  EXPECT_EQ(PlanGrant({}, view).leases, 5u) << "each core has something to run";
 }
 
 TEST(PolicyTest, NoLeaseIsPredictedOverTheLongestTimeWhileASmallerNodeExists) {
