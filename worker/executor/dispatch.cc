@@ -155,12 +155,21 @@ void Executor::RunDone(Run* raw) {
   --running_;
   LaneState& lane = lanes_[run->lane];
   if (--lane.in_flight == 0) lane.idle_since_ns = LoopNanos();
-  Learn(*run);
   const Batch& batch = run->batch;
+  // All by what was known at one time: what is learned now, or was since it was gathered, would
+  // give each of them all of it.
+  std::vector<double> shares;
+  double expected_ns = 0;
+  for (const Piece* piece : run->pieces) {
+    shares.push_back(piece->expected_ns());
+    expected_ns += shares.back();
+  }
+  const auto even = 1.0 / static_cast<double>(shares.size());
+  for (double& share : shares) share = expected_ns > 0 ? share / expected_ns : even;
+  Learn(*run);
   for (size_t i = 0; i < run->pieces.size(); ++i) {
     Piece* piece = run->pieces[i];
-    const double share = batch.expected_ns > 0 ? piece->expected_ns() / batch.expected_ns
-                                               : 1.0 / static_cast<double>(run->pieces.size());
+    const double share = shares[i];
     const auto busy =
         static_cast<int64_t>(static_cast<double>(batch.busy_ns) * std::min(share, 1.0));
     const auto host = static_cast<int64_t>(static_cast<double>(run->host_ns + batch.host_ns) *

@@ -2,8 +2,11 @@
 #include "worker/executor/executor.h"
 
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -136,6 +139,40 @@ TEST(ExecutorTest, PiecesOfManyJobsOfOneKernelGoInOneBatch) {
   EXPECT_EQ(h.counter("batches") - batches, 2u);
   EXPECT_EQ(h.counter("parts"), 201u);
   EXPECT_EQ(h.counter("merged_parts"), 200u);
+}
+
+TEST(ExecutorTest, WhatABatchTookIsDividedAmongItsPieces) {
+  Harness h(false, 1 << 30, {.merge_ns = 1e15});
+  constexpr uint64_t kPieces = 40;
+  JobSpec spec;
+  spec.kernel = "hang_at";
+  spec.grain = 1;
+  spec.axis_extents["n"] = kPieces + 1;
+  spec.scalars["at"] = Scalar::I64(kPieces);
+  h.SetUp(1, spec);
+  h.Run(1, {0, 1});  // Cheap, so that the others are taken to be.
+  executor::v1::ToExecutor message;
+  for (uint64_t leaf = 1; leaf <= kPieces; ++leaf) {
+    h.AddPiece(1, {leaf, leaf + 1}, &message);
+    message.mutable_runs(static_cast<int>(leaf) - 1)->set_group(0);
+  }
+  const absl::Time start = absl::Now();
+  // The loop may run the batch itself.
+  std::thread releaser([start] {
+    while (absl::Now() - start < absl::Milliseconds(20)) {
+    }
+    tandem::testing::HangsReleased() = true;
+  });
+  h.Send(std::move(message));
+  h.Until([&] { return h.done().size() == kPieces + 1; });
+  releaser.join();
+  tandem::testing::HangsReleased() = false;
+  absl::Duration busy;
+  for (const auto& [id, done] : h.done()) {
+    busy += absl::Nanoseconds(static_cast<int64_t>(done.busy_ns()));
+  }
+  EXPECT_GE(busy, absl::Milliseconds(5)) << "one of its two threads hung";
+  EXPECT_LE(busy, absl::Now() - start + absl::Milliseconds(5)) << "one group, one thing at a time";
 }
 
 TEST(ExecutorTest, AFailedTaskIsReportedWithTheKernelsReasonAndItsNeighboursFinish) {
