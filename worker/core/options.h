@@ -21,7 +21,7 @@ struct PullOptions {
   // Until the job itself is measured: a piece, and all such pieces of a group together. What its
   // data makes of its cost neither the hint nor the kernel's other jobs can tell.
   absl::Duration probe = absl::Milliseconds(1);
-  absl::Duration unproven_max = absl::Milliseconds(5);
+  absl::Duration unproven_max = absl::Milliseconds(2);
   double growth_max = 16;  // beyond a probe, a piece over the largest of the job that has finished
   absl::Duration piece_overhead =
       absl::Microseconds(100);                         // the least fixed cost: two processes woken
