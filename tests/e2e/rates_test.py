@@ -11,6 +11,7 @@ BIN = sys.argv.pop(1)
 
 # Two minutes of work for this machine: whatever runs beside it ends while most of it is still to do.
 TASKS = 500_000 * os.cpu_count()
+SOON = TASKS / 8
 DEAR = ("spin", "work=constant(200000)", f"n={TASKS}")
 
 
@@ -32,7 +33,7 @@ class RatesTest(unittest.TestCase):
         wait_for("it to run", lambda: self.cluster.job(dear)["state"] == "RUNNING")
         for _ in range(2):
             self.cluster.tandem("run", "noop", "n=1", "--priority", "5")
-            self.assertLess(self.cluster.job(dear)["tasks_done"], TASKS / 4)
+            self.assertLess(self.cluster.job(dear)["tasks_done"], SOON)
             wait_for("something of it to be done", lambda: self.cluster.job(dear)["tasks_done"] > 0)
         self.cluster.tandem("job", "cancel", str(dear))
 
@@ -42,7 +43,7 @@ class RatesTest(unittest.TestCase):
         self.cluster.start_worker("w1")
         self.cluster.wait_attached(2)
         wait_for("the new worker to have done some of it", lambda: self.worker("w1")["leaves_done"] > 0)
-        self.assertLess(self.cluster.job(dear)["tasks_done"], TASKS / 2)
+        self.assertLess(self.cluster.job(dear)["tasks_done"], SOON)
         self.cluster.tandem("job", "cancel", str(dear))
 
 
