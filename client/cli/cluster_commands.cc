@@ -33,11 +33,18 @@ Json KernelJson(const KernelInfo& kernel) {
 absl::Status ListKernels(Context* context) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const auto kernels, client->ListKernels());
-  Table table("kernels", {{"NAME"}, {"CLASS"}, {"SIGNATURE"}, {"IDENTITY", Column::kWide}});
-  for (const KernelInfo& kernel : kernels) {
-    table.Add({kernel.name, std::string(OutputClassName(kernel.output_class)),
+  Table table("kernels",
+              {{"NAME"}, {"CLASS"}, {"WORKERS"}, {"SIGNATURE"}, {"IDENTITY", Column::kWide}});
+  // The bare name is the current build's; another one is asked for by its identity.
+  for (const auto& [kernel, builtin, current, workers] : kernels) {
+    Json json = KernelJson(kernel);
+    json["builtin"] = builtin;
+    json["current"] = current;
+    json["workers"] = workers;
+    table.Add({current ? kernel.name : kernel.identity(),
+               std::string(OutputClassName(kernel.output_class)), StrCat(workers),
                kernel.signature.ToString(), kernel.identity()},
-              KernelJson(kernel));
+              json);
   }
   std::cout << table.Render(context->format());
   return absl::OkStatus();

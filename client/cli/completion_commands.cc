@@ -33,7 +33,9 @@ class ClusterNames {
     if (client_ == nullptr) return names;
     if (kind == "KERNEL") {
       const auto kernels = client_->ListKernels();
-      for (const auto& info : kernels.ok() ? *kernels : Kernels()) names.push_back(info.name);
+      for (const auto& known : kernels.ok() ? *kernels : Kernels()) {
+        if (known.current) names.push_back(known.kernel.name);
+      }
     } else if (kind == "NAME=VALUE") {
       AddArguments(kernel, &names);
     } else if (kind == "WORKER") {
@@ -49,7 +51,7 @@ class ClusterNames {
   }
 
  private:
-  using Kernels = std::vector<KernelInfo>;
+  using Kernels = std::vector<client::KernelSummary>;
   using Workers = std::vector<client::WorkerSummary>;
   using Jobs = std::vector<client::JobInfo>;
 

@@ -84,9 +84,27 @@ absl::Status ForEach(Context* context, const JobFlags& flags, std::string_view k
   return absl::OkStatus();
 }
 
+// Of a job that waits for its build of a kernel: the builds that workers have.
+absl::StatusOr<std::string> OtherBuilds(client::Client* client, const client::JobInfo& job) {
+  std::string builds;
+  if (job.wait_reason != "NO_KERNEL") return builds;
+  const std::string_view name =
+      std::string_view(job.spec.kernel).substr(0, job.spec.kernel.find('@'));
+  ASSIGN_OR_RETURN(const auto kernels, client->ListKernels());
+  for (const auto& [kernel, builtin, current, workers] : kernels) {
+    if (kernel.name != name || workers == 0) continue;
+    StrAppend(&builds, builds.empty() ? "workers have " : ", ", kernel.identity());
+  }
+  if (!builds.empty()) builds += "; cancel the job and submit it again to run with that build";
+  return builds;
+}
+
 absl::Status Show(Context* context, client::Client* client, JobId job) {
   ASSIGN_OR_RETURN(const auto info, client->Get(job));
-  context->Print(JobRecord(info));
+  Record record = JobRecord(info);
+  ASSIGN_OR_RETURN(const std::string builds, OtherBuilds(client, info));
+  record.Line("builds", builds);
+  context->Print(record);
   return absl::OkStatus();
 }
 

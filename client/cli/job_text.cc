@@ -119,8 +119,8 @@ std::string WaitText(std::string_view wait_reason) {
   static constexpr std::pair<std::string_view, std::string_view> kTexts[] = {
       {"NO_WORKER", "no worker is attached; start one with `tandem worker start`"},
       {"NO_KERNEL",
-       "no attached worker has this kernel; start one that has it (`tandem worker start "
-       "--kernel-path`)"},
+       "no attached worker has this build of the kernel; start one that has it (`tandem worker "
+       "start --kernel-path`)"},
       {"RESOURCES", "what it needs is in use; it starts when other work ends"},
       {"DEPENDENCY", "a job that it comes after has not succeeded yet"},
       {"QUOTA", "its owner has used up a quota; it starts when others of theirs end"},

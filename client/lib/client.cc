@@ -97,15 +97,19 @@ absl::Status Client::Impl::Known(const absl::Status& status) const {
 
 // ---- the cluster ----
 
-absl::StatusOr<std::vector<KernelInfo>> Client::ListKernels() {
-  std::vector<KernelInfo> kernels;
+absl::StatusOr<std::vector<KernelSummary>> Client::ListKernels() {
+  std::vector<KernelSummary> kernels;
   v1::ListKernelsRequest request;
   do {
     v1::ListKernelsResponse response;
     RETURN_IF_ERROR(
         impl_->Call(impl_->cluster.get(), &v1::Cluster::Stub::ListKernels, request, &response));
     for (v1::Kernel& kernel : *response.mutable_kernels()) {
-      RETURN_IF_ERROR(wire::Decode(&kernel, &kernels.emplace_back()));
+      KernelSummary& summary = kernels.emplace_back();
+      summary.builtin = kernel.builtin();
+      summary.current = kernel.current();
+      summary.workers = kernel.workers();
+      RETURN_IF_ERROR(wire::Decode(&kernel, &summary.kernel));
     }
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
@@ -114,11 +118,11 @@ absl::StatusOr<std::vector<KernelInfo>> Client::ListKernels() {
 
 absl::StatusOr<KernelInfo> Client::GetKernel(std::string_view name) {
   ASSIGN_OR_RETURN(const KernelRef wanted, ParseKernelRef(name));
-  ASSIGN_OR_RETURN(const std::vector<KernelInfo> kernels, ListKernels());
+  ASSIGN_OR_RETURN(const std::vector<KernelSummary> kernels, ListKernels());
   std::vector<std::string_view> names;
-  for (const KernelInfo& kernel : kernels) {
+  for (const auto& [kernel, builtin, current, workers] : kernels) {
     if (kernel.name == wanted.name &&
-        (wanted.content_hash == 0 || wanted.content_hash == kernel.content_hash)) {
+        (wanted.content_hash == 0 ? current : wanted.content_hash == kernel.content_hash)) {
       return kernel;
     }
     names.push_back(kernel.name);

@@ -248,14 +248,22 @@ using ItemSink = absl::FunctionRef<absl::Status(uint64_t task, std::string_view 
 // Called with (bytes so far, bytes in all).
 using UploadProgress = absl::FunctionRef<void(uint64_t, uint64_t)>;
 
+struct KernelSummary {
+  KernelInfo kernel;
+  bool builtin = false;
+  bool current = false;  // The build that the bare name means to a job submitted now.
+  uint64_t workers = 0;  // That take work and have it.
+};
+
 class Client {
  public:
   // Does not wait for the master: the first call does.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(Options options);
   ~Client();
 
-  absl::StatusOr<std::vector<KernelInfo>> ListKernels();
-  // By name or identity. Errors: NOT_FOUND UNKNOWN_KERNEL with the nearest name.
+  absl::StatusOr<std::vector<KernelSummary>> ListKernels();
+  // By identity, or by name: then the current build. Errors: NOT_FOUND UNKNOWN_KERNEL with the
+  // nearest name.
   absl::StatusOr<KernelInfo> GetKernel(std::string_view name);
   absl::StatusOr<std::vector<WorkerSummary>> ListWorkers();
   absl::StatusOr<MasterSummary> GetMaster();

@@ -95,6 +95,7 @@ void MasterCore::Step(const Event& event, MonoTime now, Effects* effects) {
   std::visit(Dispatch{turn}, event);
   Schedule(turn);
   if (turn.workers_changed) RefreshWaits(turn);
+  effects->workers_changed |= turn.workers_changed;
   FlushStatuses(turn);
   effects->next_deadline = state_.timers.empty()
                                ? state_.look_at
@@ -146,6 +147,15 @@ std::vector<WorkerView> MasterCore::Workers() const {
                      .leases = static_cast<uint64_t>(worker->load.leases()),
                      .queued_seconds = worker->load.AtLeast(INT32_MIN).seconds,
                      .latency_seconds = worker->latency_seconds});
+  }
+  return views;
+}
+
+std::vector<KernelView> MasterCore::Kernels() const {
+  std::vector<KernelView> views;
+  views.reserve(state_.kernels.size());
+  for (const KernelEntry& kernel : state_.kernels) {
+    views.push_back({kernel.name, kernel.identity, kernel.workers});
   }
   return views;
 }

@@ -51,6 +51,13 @@ struct WorkerView {
   double latency_seconds = 0;
 };
 
+// A build of a kernel that some job or worker has named.
+struct KernelView {
+  std::string name;
+  std::string identity;
+  uint64_t workers = 0;  // That take work and have it.
+};
+
 // What one unfinished job means to one worker.
 struct JobAtWorkerView {
   JobId job;
@@ -85,6 +92,7 @@ class MasterCore {
   std::optional<JobStatus> Status(JobId job) const;
   std::vector<JobId> Jobs() const;
   std::vector<WorkerView> Workers() const;
+  std::vector<KernelView> Kernels() const;
   const Counters& counters() const { return state_.counters; }
   // Why this worker would be given this much of the job next, in one line; empty if either is
   // unknown.

@@ -209,6 +209,7 @@ struct Effects {
   std::vector<EndStream> ends;  // at once
   std::vector<Reply> replies;
   std::vector<JobStatus> statuses;  // durable first; at most one a job in one Effects
+  bool workers_changed = false;     // who takes work, or has which kernels
   MonoTime next_deadline = MonoTime::InfiniteFuture();
 };
 

@@ -301,6 +301,8 @@ grpc::ServerUnaryReactor* ClusterService::ListKernels(grpc::CallbackServerContex
     v1::Kernel* kernel = response->add_kernels();
     wire::Encode(*kernels[i].info, kernel);
     kernel->set_builtin(kernels[i].builtin);
+    kernel->set_current(kernels[i].current);
+    kernel->set_workers(kernels[i].workers);
   }
   if (kernels.size() > *count) {
     response->set_next_page_token(kernels[*count - 1].info->identity());

@@ -191,6 +191,8 @@ void EventLoop::Handle(Item item) {
       if (const auto* reported = std::get_if<WorkerReported>(&event)) {
         hub_.NoteReport(reported->worker, reported->report);
         ledger_.Reported(reported->worker, reported->report, now_);
+      } else if (const auto* announced = std::get_if<WorkerAnnounced>(&event)) {
+        parts_.kernels->Prefer(announced->kernels);
       }
       Step(event);
     }
@@ -299,6 +301,7 @@ void EventLoop::NoteRecords() {
       parts_.kernels->Announce(announced->kernel);
     }
   }
+  if (effects_.workers_changed) parts_.kernels->Count(core_.Kernels());
 }
 
 // What the ledger is to know of this round's effects.

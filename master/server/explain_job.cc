@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/strings.h"
 #include "common/wire/usage.h"
@@ -112,10 +113,18 @@ class Rules {
           "`tandem job failures` lists the tasks; --retries and --allow-failed let single ones be");
     } else if (job_.wait_reason != v1::WAIT_REASON_UNSPECIFIED) {
       const WaitText text = ExplainWait(job_.wait_reason);
-      Add(v1::WaitReason_Name(job_.wait_reason), 0, StrCat("it waits now: ", text.what),
-          text.advice);
+      Add(v1::WaitReason_Name(job_.wait_reason), 0,
+          StrCat("it waits now: ", text.what, OtherBuilds()), text.advice);
     }
     leading_ = findings_.size();
+  }
+
+  // A job keeps to the build that it was accepted for; that there are others is worth knowing.
+  std::string OtherBuilds() const {
+    if (job_.wait_reason != v1::NO_KERNEL || job_.other_builds.empty()) return "";
+    return StrCat(": it was accepted for ", job_.kernel, ", and workers have ",
+                  absl::StrJoin(job_.other_builds, ", "),
+                  "; cancel it and submit it again to run with that build");
   }
 
   void Short() {

@@ -43,6 +43,7 @@ struct JobFacts {
   v1::WaitReason wait_reason = v1::WAIT_REASON_UNSPECIFIED;  // Now.
   std::string reason;                                        // FAILED: why.
   std::string kernel;
+  std::vector<std::string> other_builds;  // Of the kernel: those that workers have who take work.
   uint64_t task_count = 0;
   uint64_t leaf_count = 0;
   uint64_t grain = 1;

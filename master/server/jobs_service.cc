@@ -75,7 +75,18 @@ absl::StatusOr<JobFilter> FilterOf(const std::string& owner, const v1::ListJobsR
   return filter;
 }
 
-void Explain(std::optional<v1::JobAccount> account, v1::JobExplanation* to) {
+// Of a kernel, "name@hash": the builds of that name that workers have.
+std::vector<std::string> BuildsThere(const LoopView& loop, const std::string& kernel) {
+  std::vector<std::string> builds;
+  const std::string_view name = std::string_view(kernel).substr(0, kernel.find('@'));
+  for (const KernelView& known : loop.core.Kernels()) {
+    if (known.name == name && known.workers > 0) builds.push_back(known.identity);
+  }
+  return builds;
+}
+
+void Explain(const LoopView& loop, JobId id, v1::JobExplanation* to) {
+  std::optional<v1::JobAccount> account = loop.ledger.Find(id, loop.now);
   const v1::Job& job = to->job();
   if (!account) {
     v1::Finding* finding = to->add_findings();
@@ -89,6 +100,7 @@ void Explain(std::optional<v1::JobAccount> account, v1::JobExplanation* to) {
                  .wait_reason = job.wait_reason(),
                  .reason = job.reason(),
                  .kernel = job.spec().kernel(),
+                 .other_builds = BuildsThere(loop, job.spec().kernel()),
                  .task_count = job.task_count(),
                  .leaf_count = job.leaf_count(),
                  .grain = job.spec().grain(),
@@ -301,7 +313,7 @@ grpc::ServerUnaryReactor* JobsService::ExplainJob(grpc::CallbackServerContext* c
     if (status.ok()) {
       EncodeJob(*view, JobDetail::kBrief, response->mutable_job());
       status = parts_.loop->Call([reactor, response, job = view->status.job](const LoopView& loop) {
-        Explain(loop.ledger.Find(job, loop.now), response);
+        Explain(loop, job, response);
         reactor->Finish(grpc::Status::OK);
       });
     }

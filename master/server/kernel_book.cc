@@ -1,5 +1,6 @@
 #include "master/server/kernel_book.h"
 
+#include <tuple>
 #include <utility>
 
 #include "common/base/check.h"
@@ -33,24 +34,38 @@ KernelBook::KernelBook() {
   for (const kernels::CatalogEntry& entry : kernels::Catalog()) {
     absl::StatusOr<KernelInfo> kernel = KernelOfEntry(entry);
     CHECK_OK(kernel);
-    Add({std::make_shared<const KernelInfo>(*std::move(kernel)), true});
+    Add(std::make_shared<const KernelInfo>(*std::move(kernel)), true);
   }
 }
 
-void KernelBook::Add(KnownKernel kernel) {
-  const KernelInfo& info = *kernel.info;
-  if (const auto it = by_identity_.find(info.identity());
-      it != by_identity_.end() && it->second.builtin) {
-    return;
+bool KernelBook::GoesBefore(const KnownKernel& a, const KnownKernel& b) {
+  return std::tuple(a.workers > 0, a.builtin, a.came) >
+         std::tuple(b.workers > 0, b.builtin, b.came);
+}
+
+void KernelBook::Choose(const std::string& name) {
+  Builds& builds = by_name_[name];
+  builds.current = nullptr;
+  for (KnownKernel* build : builds.all) {
+    if (builds.current == nullptr || GoesBefore(*build, *builds.current)) builds.current = build;
   }
-  KnownKernel& named = by_name_[info.name];
-  if (named.info == nullptr || !named.builtin) named = kernel;
-  by_identity_[info.identity()] = std::move(kernel);
+  for (KnownKernel* build : builds.all) build->current = build == builds.current;
+}
+
+void KernelBook::Add(std::shared_ptr<const KernelInfo> kernel, bool builtin) {
+  const std::string& name = kernel->name;
+  const auto [it, fresh] = by_identity_.try_emplace(kernel->identity());
+  KnownKernel& known = it->second;
+  if (fresh) by_name_[name].all.push_back(&known);
+  known.came = ++last_came_;
+  if (!known.builtin) known.info = std::move(kernel);
+  known.builtin |= builtin;
+  Choose(known.info->name);
 }
 
 void KernelBook::Announce(std::shared_ptr<const KernelInfo> kernel) {
   absl::MutexLock lock(&mu_);
-  Add({std::move(kernel), false});
+  Add(std::move(kernel), false);
 }
 
 void KernelBook::Prefer(const std::vector<KernelInfo>& kernels) {
@@ -58,8 +73,18 @@ void KernelBook::Prefer(const std::vector<KernelInfo>& kernels) {
   for (const KernelInfo& kernel : kernels) {
     const auto known = by_identity_.find(kernel.identity());
     if (known == by_identity_.end()) continue;
-    KnownKernel& named = by_name_[kernel.name];
-    if (named.info == nullptr || !named.builtin) named = known->second;
+    known->second.came = ++last_came_;
+    Choose(kernel.name);
+  }
+}
+
+void KernelBook::Count(const std::vector<KernelView>& kernels) {
+  absl::MutexLock lock(&mu_);
+  for (const KernelView& kernel : kernels) {
+    const auto known = by_identity_.find(kernel.identity);
+    if (known == by_identity_.end() || known->second.workers == kernel.workers) continue;
+    known->second.workers = kernel.workers;
+    Choose(kernel.name);
   }
 }
 
@@ -70,7 +95,7 @@ absl::StatusOr<std::shared_ptr<const KernelInfo>> KernelBook::Find(
   const auto named = by_name_.find(ref.name);
   if (named == by_name_.end()) {
     std::vector<std::string_view> names;
-    for (const auto& [name, kernel] : by_name_) names.push_back(name);
+    for (const auto& [name, builds] : by_name_) names.push_back(name);
     const std::string_view nearest = Nearest(ref.name, names);
     return Error(absl::StatusCode::kNotFound, reason::kUnknownKernel,
                  StrCat("no kernel is named ", Quoted(ref.name),
@@ -78,12 +103,13 @@ absl::StatusOr<std::shared_ptr<const KernelInfo>> KernelBook::Find(
                         " `tandem kernel ls` shows those there are; one of your own is known once "
                         "a worker has loaded it"));
   }
-  if (ref.content_hash == 0) return named->second.info;
+  if (ref.content_hash == 0) return named->second.current->info;
   const auto it = by_identity_.find(reference);
   if (it != by_identity_.end()) return it->second.info;
-  return Error(absl::StatusCode::kFailedPrecondition, reason::kKernelChanged,
-               StrCat("the kernel ", ref.name, " is known as ", named->second.info->identity(),
-                      ", not as ", reference, ": leave out the hash, or load that content"));
+  return Error(
+      absl::StatusCode::kFailedPrecondition, reason::kKernelChanged,
+      StrCat("the kernel ", ref.name, " is known as ", named->second.current->info->identity(),
+             ", not as ", reference, ": leave out the hash, or load that content"));
 }
 
 std::vector<KnownKernel> KernelBook::List(std::string_view after, size_t count) const {

@@ -128,6 +128,45 @@ class BuildsTest(Cluster):
         cluster.start_worker("w0", *FAKE)
         self.assertEqual(self.ended(cluster, job)["state"], "SUCCEEDED")
 
+    def builds(self, cluster):
+        """(What stands in the table, all listed) of die_at."""
+        listed = json.loads(cluster.tandem("kernel", "ls", "-o", "json")[0])["items"]
+        table = [line.split()[0] for line in cluster.tandem("kernel", "ls")[0].splitlines()]
+        return ([name for name in table if name.split("@")[0] == "die_at"],
+                [kernel for kernel in listed if kernel["name"] == "die_at"])
+
+    def test_a_bare_name_means_the_build_that_workers_have(self):
+        cluster = self.cluster(FAKE)
+        identities, waiting = [], None
+        for round, flags in enumerate((FAKE, OTHER, FAKE, OTHER)):
+            if round > 0:  # as docs/kernels.md says: stop the worker, start it with the other library
+                waiting = cluster.submit("die_at", "n=1000000", "at=-2", "--grain", "1")
+                cluster.kill_worker("w0")
+                cluster.start_worker("w0", *flags)
+                wait_for("the worker", lambda: cluster.attached() == ["w0"])
+            cluster.tandem("run", "die_at", "n=10", "at=-2", "--out", "y=-")
+            name, listed = self.builds(cluster)
+            current = [kernel for kernel in listed if kernel["current"]]
+            self.assertEqual([kernel["workers"] for kernel in current], [1], listed)
+            self.assertEqual(len(set(name)), len(listed), name)
+            self.assertEqual(name.count("die_at"), 1, name)
+            identities.append(current[0]["identity"])
+            shown = json.loads(cluster.tandem("kernel", "show", "die_at", "-o", "json")[0])
+            self.assertIn(identities[-1], json.dumps(shown))
+            if waiting is not None and cluster.job(waiting)["state"] not in ENDS:
+                self.waits(cluster, waiting, "NO_KERNEL")
+                # Why it waits, and what there is instead.
+                self.assertIn(identities[-1], cluster.tandem("job", "show", str(waiting))[0])
+                self.assertIn(identities[-1], cluster.tandem("job", "explain", str(waiting))[0])
+                cluster.tandem("job", "cancel", str(waiting))
+        self.assertEqual(identities[:2], identities[2:])
+        self.assertNotEqual(identities[0], identities[1])
+        # The other one is still to be had, by its identity, where a worker has it.
+        cluster.start_worker("w1", *FAKE)
+        wait_for("both", lambda: len(cluster.attached()) == 2)
+        for identity in identities[:2]:
+            cluster.tandem("run", identity, "n=10", "at=-2", "--out", "y=-")
+
     def test_without_a_worker_that_has_the_kernel_a_job_waits_and_says_so(self):
         cluster = self.cluster(FAKE)
         cluster.kill_worker("w0")
