@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/data/blob_sums.h"
 #include "common/data/blob_upload.h"
 #include "common/data/sha256.h"
 
@@ -20,15 +21,22 @@ absl::Status NoBlob(std::string_view owner, const BlobId& id) {
 
 std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('/')); }
 
-absl::StatusOr<BlobId> HashFile(File& file) {
+absl::StatusOr<BlobId> HashFile(File& file, BlobSummer* sums = nullptr) {
   Sha256 hash;
   std::string buffer(kReadBytes, '\0');
   for (uint64_t offset = 0;;) {
     ASSIGN_OR_RETURN(const size_t got, file.ReadAt(offset, buffer.data(), buffer.size()));
     if (got == 0) return hash.Finish();
     hash.Update(std::string_view(buffer).substr(0, got));
+    if (sums != nullptr) sums->Update(std::string_view(buffer).substr(0, got));
     offset += got;
   }
+}
+
+absl::Status Damaged(std::string_view path, const BlobId& found) {
+  return Error(absl::StatusCode::kDataLoss, reason::kChecksumMismatch,
+               StrCat("blob file ", path, " holds other bytes, whose SHA-256 is ", found,
+                      "; remove the blob and upload it again"));
 }
 
 }  // namespace
@@ -42,7 +50,7 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(FileSystem* file_syst
                                                            std::string_view directory,
                                                            BlobLimits limits) {
   std::unique_ptr<BlobStore> store(new BlobStore(file_system, std::string(directory), limits));
-  for (const char* folder : {"/blobs", "/owners", "/uploads"}) {
+  for (const char* folder : {"/blobs", "/owners", "/uploads", "/sums"}) {
     RETURN_IF_ERROR(CreateDirectories(*file_system, StrCat(directory, folder)));
   }
   RETURN_IF_ERROR(store->Recover());
@@ -56,7 +64,8 @@ absl::Status BlobStore::Recover() {
   ASSIGN_OR_RETURN(const std::vector<std::string> uploaders,
                    file_system_->List(StrCat(directory_, "/uploads")));
   for (const std::string& folder : uploaders) RETURN_IF_ERROR(RecoverUploads(folder));
-  return RecoverBlobs();
+  RETURN_IF_ERROR(RecoverBlobs());
+  return RecoverSums();
 }
 
 absl::Status BlobStore::RecoverOwner(const std::string& folder) {
@@ -116,6 +125,23 @@ absl::Status BlobStore::RecoverBlobs() {
   return absl::OkStatus();
 }
 
+// Sums are written before their blob has its name, and removed after it.
+absl::Status BlobStore::RecoverSums() {
+  const std::string root = StrCat(directory_, "/sums");
+  ASSIGN_OR_RETURN(const std::vector<std::string> prefixes, file_system_->List(root));
+  for (const std::string& prefix : prefixes) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                     file_system_->List(StrCat(root, "/", prefix)));
+    for (const std::string& name : names) {
+      const absl::Status blob =
+          file_system_->Stat(StrCat(directory_, "/blobs/", prefix, "/", name)).status();
+      if (!absl::IsNotFound(blob)) continue;
+      RETURN_IF_ERROR(file_system_->Remove(StrCat(root, "/", prefix, "/", name)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // The owner's name as a file name: what is not plain is written %XX, so no two names collide and
 // none leads elsewhere.
 absl::StatusOr<std::string> BlobStore::FolderOf(std::string_view owner) const {
@@ -140,6 +166,11 @@ absl::StatusOr<std::string> BlobStore::FolderOf(std::string_view owner) const {
 std::string BlobStore::BlobPath(const BlobId& id) const {
   const std::string hex = id.ToHex();
   return StrCat(directory_, "/blobs/", hex.substr(0, 2), "/", hex);
+}
+
+std::string BlobStore::SumsPath(const BlobId& id) const {
+  const std::string hex = id.ToHex();
+  return StrCat(directory_, "/sums/", hex.substr(0, 2), "/", hex);
 }
 
 std::string BlobStore::OwnedPath(std::string_view folder, const BlobId& id) const {
@@ -189,6 +220,39 @@ absl::StatusOr<std::string> BlobStore::Read(std::string_view owner, const BlobId
   return ReadFully(*file, offset, length);
 }
 
+std::optional<std::vector<uint64_t>> BlobStore::LoadSums(const BlobId& id, uint64_t bytes) {
+  const absl::StatusOr<std::unique_ptr<File>> file =
+      file_system_->Open(SumsPath(id), FileSystem::Mode::kRead);
+  if (!file.ok()) return std::nullopt;
+  const absl::StatusOr<uint64_t> size = (*file)->Size();
+  if (!size.ok() || *size > BlobBlocks(bytes) * sizeof(uint64_t) + kReadBytes) return std::nullopt;
+  const absl::StatusOr<std::string> text = ReadFully(**file, 0, static_cast<size_t>(*size));
+  return text.ok() ? DecodeBlobSums(bytes, *text) : std::nullopt;
+}
+
+// Not synced, and no matter if it fails: what is missing or torn is made again from the blob.
+void BlobStore::KeepSums(const BlobId& id, uint64_t bytes, const std::vector<uint64_t>& sums) {
+  const std::string path = SumsPath(id);
+  if (!CreateDirectories(*file_system_, ParentOf(path)).ok()) return;
+  const absl::StatusOr<std::unique_ptr<File>> file =
+      file_system_->Open(path, FileSystem::Mode::kOpenAlways);
+  if (!file.ok()) return;
+  const std::string text = EncodeBlobSums(bytes, sums);
+  if (WriteFully(**file, 0, text).ok()) (*file)->Truncate(text.size()).IgnoreError();
+}
+
+absl::StatusOr<std::vector<uint64_t>> BlobStore::Sums(std::string_view owner, const BlobId& id) {
+  ASSIGN_OR_RETURN(const BlobInfo info, Stat(owner, id));
+  if (std::optional<std::vector<uint64_t>> kept = LoadSums(id, info.size)) return *std::move(kept);
+  ASSIGN_OR_RETURN(const std::unique_ptr<File> file, OpenForReading(owner, id));
+  BlobSummer summer;
+  ASSIGN_OR_RETURN(const BlobId found, HashFile(*file, &summer));
+  if (found != id) return Damaged(BlobPath(id), found);
+  std::vector<uint64_t> sums = summer.Finish();
+  KeepSums(id, info.size, sums);
+  return sums;
+}
+
 absl::Status BlobStore::Remove(std::string_view owner, const BlobId& id) {
   ASSIGN_OR_RETURN(const std::string folder, FolderOf(owner));
   const std::string owned = OwnedPath(folder, id);
@@ -204,6 +268,7 @@ absl::Status BlobStore::Remove(std::string_view owner, const BlobId& id) {
     if (info->links <= 2) {
       RETURN_IF_ERROR(file_system_->Remove(blob));
       total_bytes_ -= info->size;
+      file_system_->Remove(SumsPath(id)).IgnoreError();
     }
   }
   RETURN_IF_ERROR(file_system_->SyncDirectory(ParentOf(owned)));
@@ -249,10 +314,7 @@ absl::Status BlobStore::VerifyFile(const std::string& path, const BlobId& id) {
   ASSIGN_OR_RETURN(const std::unique_ptr<File> file,
                    file_system_->Open(path, FileSystem::Mode::kRead));
   ASSIGN_OR_RETURN(const BlobId found, HashFile(*file));
-  if (found == id) return absl::OkStatus();
-  return Error(absl::StatusCode::kDataLoss, reason::kChecksumMismatch,
-               StrCat("blob file ", path, " holds other bytes, whose SHA-256 is ", found,
-                      "; remove the blob and upload it again"));
+  return found == id ? absl::OkStatus() : Damaged(path, found);
 }
 
 absl::StatusOr<std::vector<std::string>> BlobStore::VerifyAll() {

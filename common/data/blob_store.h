@@ -10,6 +10,7 @@
 //   <dir>/blobs/<2 hex>/<hex>                   the bytes
 //   <dir>/owners/<owner>/<2 hex>/<hex>          the same file, one name an owner
 //   <dir>/uploads/<owner>/<hex>                 an unfinished upload, kept for going on
+//   <dir>/sums/<2 hex>/<hex>                    the checksums of its MiB blocks (blob_sums.h)
 // A blob is only ever renamed into place whole, checked and synced.
 //
 // Errors: NOT_FOUND (BLOB_NOT_FOUND) for a blob that is not there or not this owner's;
@@ -105,6 +106,9 @@ class BlobStore {
                                    uint64_t length);
   // For reading a blob in many steps.
   absl::StatusOr<std::unique_ptr<File>> OpenForReading(std::string_view owner, const BlobId& id);
+  // A checksum of each MiB, as they were uploaded. Where none are kept, they are made from bytes
+  // that still have the blob's SHA-256. Errors also: DATA_LOSS (CHECKSUM_MISMATCH).
+  absl::StatusOr<std::vector<uint64_t>> Sums(std::string_view owner, const BlobId& id);
   // The file, for a reader on the same host to map.
   absl::StatusOr<std::string> PathOf(std::string_view owner, const BlobId& id);
   // This owner no longer has it; the bytes go with the last owner. Open files and mappings stay.
@@ -145,6 +149,10 @@ class BlobStore {
   absl::StatusOr<std::string> FolderOf(std::string_view owner) const;
   std::string OwnedPath(std::string_view folder, const BlobId& id) const;
   std::string BlobPath(const BlobId& id) const;
+  std::string SumsPath(const BlobId& id) const;
+  std::optional<std::vector<uint64_t>> LoadSums(const BlobId& id, uint64_t bytes);
+  void KeepSums(const BlobId& id, uint64_t bytes, const std::vector<uint64_t>& sums);
+  absl::Status RecoverSums();
   absl::StatusOr<std::string> FindOwned(std::string_view owner, const BlobId& id,
                                         FileInfo* info) const;
   absl::Status VerifyFile(const std::string& path, const BlobId& id);

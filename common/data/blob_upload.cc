@@ -106,6 +106,7 @@ absl::StatusOr<uint64_t> BlobStore::StartTurn(Upload& upload, std::optional<uint
                        upload.file->ReadAt(upload.bytes, buffer.data(), buffer.size()));
       if (got == 0) break;
       upload.hash.Update(std::string_view(buffer).substr(0, got));
+      upload.sums.Update(std::string_view(buffer).substr(0, got));
       upload.bytes += got;
     }
   }
@@ -202,6 +203,7 @@ absl::Status BlobUpload::Append(std::string_view bytes) {
     return written;
   }
   upload_->hash.Update(bytes);
+  upload_->sums.Update(bytes);
   upload_->bytes = end;
   return absl::OkStatus();
 }
@@ -225,6 +227,7 @@ absl::StatusOr<BlobInfo> BlobUpload::Finish() {
   }
   RETURN_IF_ERROR(upload_->file->Sync());
   const BlobInfo info{found, upload_->bytes};
+  store_->KeepSums(found, upload_->bytes, upload_->sums.Finish());
   RETURN_IF_ERROR(TANDEM_FAILPOINT("blob.before_publish"));
   RETURN_IF_ERROR(store_->Publish(*upload_, found, upload_->bytes));
   RETURN_IF_ERROR(TANDEM_FAILPOINT("blob.after_publish"));

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/data/blob_store.h"
+#include "common/data/blob_sums.h"
 #include "common/data/file_system.h"
 #include "common/data/sha256.h"
 #include "common/model/ids.h"
@@ -37,6 +38,7 @@ struct BlobStore::Upload {
   std::unique_ptr<File> file ABSL_GUARDED_BY(mu);  // nullptr: not open yet, or done with.
   uint64_t bytes ABSL_GUARDED_BY(mu) = 0;
   Sha256 hash ABSL_GUARDED_BY(mu);
+  BlobSummer sums ABSL_GUARDED_BY(mu);
   bool done ABSL_GUARDED_BY(mu) = false;  // Published or dropped.
 
   int users = 0;  // Guarded by the store's mutex.

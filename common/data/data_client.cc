@@ -9,6 +9,7 @@
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/data/blob_sums.h"
 #include "common/data/xxh3.h"
 #include "common/rpc/bulk.h"
 #include "common/rpc/channel.h"
@@ -203,6 +204,27 @@ absl::StatusOr<std::string> DataClient::LocateBlob(const BlobLocator& blob,
   rpc::SetOwner(&context, owner_);
   RETURN_IF_ERROR(rpc::FromGrpc(stub_->LocateBlob(&context, request, &response)));
   return response.path();
+}
+
+absl::StatusOr<std::vector<uint64_t>> DataClient::BlobSums(const BlobLocator& blob) {
+  std::vector<uint64_t> sums;
+  while (sums.size() < BlobBlocks(blob.size)) {
+    v1::GetBlobSumsRequest request;
+    v1::GetBlobSumsResponse response;
+    wire::Encode(blob, request.mutable_blob());
+    request.set_first_block(sums.size());
+    grpc::ClientContext context;
+    rpc::SetOwner(&context, owner_);
+    RETURN_IF_ERROR(rpc::FromGrpc(stub_->GetBlobSums(&context, request, &response)));
+    if (response.xxh3().empty() || response.xxh3_size() + sums.size() > BlobBlocks(blob.size)) {
+      return Error(
+          absl::StatusCode::kDataLoss, reason::kProtocolError,
+          StrCat("the server knows ", sums.size() + response.xxh3_size(), " checksums of blob ",
+                 blob.id, ", which has ", BlobBlocks(blob.size), " blocks"));
+    }
+    sums.insert(sums.end(), response.xxh3().begin(), response.xxh3().end());
+  }
+  return sums;
 }
 
 absl::Status DataClient::ReadRegion(const Region& region, Sink sink) {

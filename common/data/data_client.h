@@ -57,6 +57,9 @@ class DataClient {
   // The path of the blob's file for a process on this host; "" when it is not offered.
   absl::StatusOr<std::string> LocateBlob(const BlobLocator& blob, const std::string& host_id);
 
+  // XXH3-64 of each MiB of the blob, as it was uploaded.
+  absl::StatusOr<std::vector<uint64_t>> BlobSums(const BlobLocator& blob);
+
   // The bytes are checked against the region's checksum (by the server, and again here).
   absl::Status ReadRegion(const Region& region, Sink sink);
   // REQUIRES: buffer.size() == region.length.

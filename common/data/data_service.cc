@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/error.h"
@@ -25,6 +26,7 @@ namespace tandem {
 namespace {
 
 constexpr int kStatBlobsMax = 1000;
+constexpr uint64_t kSumsMax = 65'536;
 
 // Ends a call before it has begun.
 template <class Reactor>
@@ -150,6 +152,29 @@ grpc::ServerUnaryReactor* DataService::LocateBlob(grpc::CallbackServerContext* c
     if (!options_.local_host_id.empty() && request->host_id() == options_.local_host_id) {
       ASSIGN_OR_RETURN(*response->mutable_path(), options_.blobs->PathOf(owner, blob.id));
     }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* DataService::GetBlobSums(grpc::CallbackServerContext* context,
+                                                   const v1::GetBlobSumsRequest* request,
+                                                   v1::GetBlobSumsResponse* response) {
+  return Unary(context, [this, request, response](const std::string& owner) -> absl::Status {
+    if (options_.blobs == nullptr) return NotServed("blobs");
+    ASSIGN_OR_RETURN(const BlobLocator blob, DecodeBlob(request->blob()));
+    ASSIGN_OR_RETURN(const BlobInfo info, options_.blobs->Stat(owner, blob.id));
+    RETURN_IF_ERROR(CheckSize(blob, info));
+    ASSIGN_OR_RETURN(const std::vector<uint64_t> sums, options_.blobs->Sums(owner, blob.id));
+    const uint64_t first = request->first_block();
+    if (first > sums.size()) {
+      return WithField(
+          Error(absl::StatusCode::kOutOfRange, reason::kBadArgument,
+                StrCat("blob ", blob.id, " has ", sums.size(), " blocks of 1 MiB, not ", first)),
+          "first_block");
+    }
+    const uint64_t end = std::min<uint64_t>(sums.size(), first + kSumsMax);
+    response->mutable_xxh3()->Add(sums.begin() + static_cast<int64_t>(first),
+                                  sums.begin() + static_cast<int64_t>(end));
     return absl::OkStatus();
   });
 }

@@ -84,11 +84,13 @@ struct DataServiceOptions {
 
 using DataServiceBase = v1::Data::WithCallbackMethod_StatBlobs<
     v1::Data::WithCallbackMethod_ListOutput<v1::Data::WithCallbackMethod_LocateBlob<
-        v1::Data::WithCallbackMethod_ListBlobs<v1::Data::WithCallbackMethod_DeleteBlob<
-            v1::Data::WithCallbackMethod_GetDiskUsage<v1::Data::WithRawCallbackMethod_PutBlob<
-                v1::Data::WithRawCallbackMethod_ReadBlob<v1::Data::WithRawCallbackMethod_ReadOutput<
-                    v1::Data::WithRawCallbackMethod_ReadRegion<
-                        v1::Data::WithRawCallbackMethod_PushRegions<v1::Data::Service>>>>>>>>>>>;
+        v1::Data::WithCallbackMethod_GetBlobSums<v1::Data::WithCallbackMethod_ListBlobs<
+            v1::Data::WithCallbackMethod_DeleteBlob<v1::Data::WithCallbackMethod_GetDiskUsage<
+                v1::Data::WithRawCallbackMethod_PutBlob<v1::Data::WithRawCallbackMethod_ReadBlob<
+                    v1::Data::WithRawCallbackMethod_ReadOutput<
+                        v1::Data::WithRawCallbackMethod_ReadRegion<
+                            v1::Data::WithRawCallbackMethod_PushRegions<
+                                v1::Data::Service>>>>>>>>>>>>;
 
 class DataService final : public DataServiceBase {
  public:
@@ -100,6 +102,9 @@ class DataService final : public DataServiceBase {
   grpc::ServerUnaryReactor* LocateBlob(grpc::CallbackServerContext* context,
                                        const v1::LocateBlobRequest* request,
                                        v1::LocateBlobResponse* response) override;
+  grpc::ServerUnaryReactor* GetBlobSums(grpc::CallbackServerContext* context,
+                                        const v1::GetBlobSumsRequest* request,
+                                        v1::GetBlobSumsResponse* response) override;
   grpc::ServerUnaryReactor* ListBlobs(grpc::CallbackServerContext* context,
                                       const v1::ListBlobsRequest* request,
                                       v1::ListBlobsResponse* response) override;

@@ -41,6 +41,43 @@ class DataTest(unittest.TestCase):
         self.assertIn(f"({reason})", err)
         return code
 
+    def histogram(self, values):
+        """(Exit code, stderr, the counts' bytes) of a run over a file."""
+        counts = self.cluster.path("counts.raw")
+        code, out, err = self.cluster.run("run", "histogram", f"value=@{values}", "--out", f"count=@{counts}", "--force")
+        if code != 0:
+            return code, out + err, b""
+        with open(counts, "rb") as file:
+            return code, out + err, file.read()
+
+    def test_a_damaged_blob_is_no_operand(self):
+        self.cluster.start_master()
+        for flags in ((), ("--local-data", "never")):  # the master's file mapped, its bytes fetched
+            way = flags[-1] if flags else "auto"
+            self.cluster.start_worker(f"first-{way}", *flags)
+            self.cluster.wait_attached(1)
+            values = self.file(f"values-{way}", 4, way[:1].encode())
+            sha = sha256(values)
+            code, err, want = self.histogram(values)
+            self.assertEqual(code, 0, err)
+            blob, = glob.glob(self.cluster.path("master") + f"/**/blobs/*/{sha}", recursive=True)
+            with open(blob, "r+b") as file:
+                file.seek(3 << 20)
+                file.write(b"xy")
+            # A worker without the good bytes in its cache must not be fooled.
+            self.cluster.kill_worker(f"first-{way}")
+            self.cluster.start_worker(f"second-{way}", *flags)
+            wait_for("the second worker", lambda: self.cluster.attached() == [f"second-{way}"])
+            code, err, _ = self.histogram(values)
+            self.assertEqual(code, 1, err)
+            self.assertIn("CHECKSUM_MISMATCH", err)
+            self.assertIn(f"tandem data rm {sha}", err)
+            # What the error says to do.
+            self.cluster.tandem("data", "rm", sha)
+            self.assertEqual(self.histogram(values), (0, unittest.mock.ANY, want))
+            self.cluster.kill_worker(f"second-{way}")
+            wait_for("no worker", lambda: not self.cluster.attached())
+
     def test_equal_files_of_one_command_are_sent_once(self):
         self.cluster.start_master()
         one, same = self.file("one", 3), self.file("same", 3)

@@ -206,6 +206,10 @@ absl::StatusOr<uint64_t> CachedBlob::Fetch(uint64_t offset, uint64_t length, con
   return fetched;
 }
 
+void CachedBlob::Drop(uint64_t block) {
+  bits_[block / 64].fetch_and(~(uint64_t{1} << (block % 64)), std::memory_order_acq_rel);
+}
+
 BlobCache::BlobCache(std::string folder, uint64_t bytes_max)
     : folder_(std::move(folder)), bytes_max_(bytes_max), boot_(BootNumber()) {
   std::error_code ignored;

@@ -33,7 +33,9 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/unique_fd.h"
+#include "common/data/blob_sums.h"
 #include "common/model/locator.h"
+#include "worker/executor/blob_checks.h"
 
 namespace tandem::worker {
 
@@ -55,7 +57,7 @@ class MappedFile {
 
 class CachedBlob {
  public:
-  static constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
+  static constexpr uint64_t kBlockBytes = kBlobBlockBytes;
   // Reads bytes [offset, offset + length) of the blob from where it is.
   using Reader = std::function<absl::Status(uint64_t offset, uint64_t length, char* to)>;
 
@@ -65,6 +67,9 @@ class CachedBlob {
   // Makes bytes resident; returns how many had to be fetched. Errors: the reader's;
   // RESOURCE_EXHAUSTED DISK_FULL.
   absl::StatusOr<uint64_t> Fetch(uint64_t offset, uint64_t length, const Reader& reader);
+  // The block's bytes are not what they should be: it is no longer resident.
+  void Drop(uint64_t block);
+  FileStamp stamp() const { return FileStamp::Of(file_.get()); }
 
  private:
   friend class BlobCache;
@@ -100,6 +105,8 @@ class BlobCache {
 
   // Errors: RESOURCE_EXHAUSTED DISK_FULL; INTERNAL for what the file system refuses.
   absl::StatusOr<std::shared_ptr<CachedBlob>> Open(const BlobLocator& blob);
+  // What this process has seen of the blobs' bytes, here and in the master's files.
+  BlobChecks& checks() { return checks_; }
 
  private:
   absl::StatusOr<UniqueFd> OpenMap(const std::string& path, uint64_t size,
@@ -109,6 +116,7 @@ class BlobCache {
   const std::string folder_;
   const uint64_t bytes_max_;
   const uint64_t boot_;
+  BlobChecks checks_;
 };
 
 }  // namespace tandem::worker

@@ -1,8 +1,12 @@
 // BlobSource: a blob as an operand: the master's own file when it is on this host, else the owner's
 // cache, filled as pieces need it.
 //
-// Which of the two is settled on first use, for it may take a call to the master.
+// Which of the two is settled on first use, for it may take a call to the master. Every block of
+// 1 MiB is compared with the checksum of its upload before it is first used: bytes from the master
+// as they come, a file's once a file (blob_checks.h). A block of the cache that is damaged is
+// fetched again.
 //
+// Errors also: DATA_LOSS CHECKSUM_MISMATCH for bytes that are not what was uploaded.
 // Thread-safety: as ByteSource.
 #ifndef TANDEM_WORKER_EXECUTOR_BLOB_SOURCE_H_
 #define TANDEM_WORKER_EXECUTOR_BLOB_SOURCE_H_
@@ -32,6 +36,7 @@ struct BlobAccess {
 class BlobSource final : public ByteSource {
  public:
   BlobSource(const BlobLocator& blob, BlobAccess access);
+  ~BlobSource() override;
   uint64_t size() const override { return blob_.size; }
   bool Resident(uint64_t offset, uint64_t length) const override;
   absl::Status Fetch(uint64_t offset, uint64_t length) override;
@@ -40,7 +45,11 @@ class BlobSource final : public ByteSource {
 
  private:
   absl::Status Settle();
-  bool MapLocal();
+  absl::StatusOr<bool> MapLocal();
+  absl::StatusOr<std::shared_ptr<BlobCheck>> CheckOf(const FileStamp& file);
+  absl::Status FetchCached(uint64_t offset, uint64_t length);
+  absl::Status CheckBlocks(uint64_t offset, uint64_t length);
+  absl::Status Damaged(uint64_t block) const;
 
   const BlobLocator blob_;
   const BlobAccess access_;
@@ -48,6 +57,7 @@ class BlobSource final : public ByteSource {
   // Written under mu_ before settled_ is set; constant afterwards.
   MappedFile local_;
   std::shared_ptr<CachedBlob> cached_;
+  std::shared_ptr<BlobCheck> check_;
   std::atomic<bool> settled_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,6 +24,10 @@ class OperandSource {
   virtual ~OperandSource() = default;
   // A file of this host that holds the blob; "" where there is none to be had.
   virtual absl::StatusOr<std::string> LocateBlob(const BlobLocator& blob) = 0;
+  // XXH3-64 of each MiB of the blob; nothing where the sums are not known.
+  virtual absl::StatusOr<std::vector<uint64_t>> BlobSums(const BlobLocator&) {
+    return std::vector<uint64_t>();
+  }
   // Bytes [offset, offset + length) of a blob.
   virtual absl::Status ReadBlob(const BlobLocator& blob, uint64_t offset, uint64_t length,
                                 char* to) = 0;

@@ -21,6 +21,12 @@ class RemoteSource final : public OperandSource {
   absl::StatusOr<std::string> LocateBlob(const BlobLocator& blob) override {
     return client().LocateBlob(blob, host_);
   }
+  // A master of an older release knows none.
+  absl::StatusOr<std::vector<uint64_t>> BlobSums(const BlobLocator& blob) override {
+    absl::StatusOr<std::vector<uint64_t>> sums = client().BlobSums(blob);
+    if (absl::IsUnimplemented(sums.status())) return std::vector<uint64_t>();
+    return sums;
+  }
   absl::Status ReadBlob(const BlobLocator& blob, uint64_t offset, uint64_t length,
                         char* to) override {
     return client().ReadBlobInto(blob, offset, absl::MakeSpan(to, length));

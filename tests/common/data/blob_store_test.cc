@@ -5,11 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/base/error.h"
 #include "common/data/sha256.h"
+#include "common/data/xxh3.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/fault_file_system.h"
@@ -277,6 +279,50 @@ TEST_F(BlobStoreTest, AFlippedByteIsFoundByVerifying) {
   const absl::Status status = store_->Verify("ada", bad);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(*store_->VerifyAll(), ElementsAre(::testing::HasSubstr(bad.ToHex())));
+}
+
+// Whatever becomes of the kept sums, they are those of the bytes that were uploaded.
+TEST_F(BlobStoreTest, SumsAreOfTheBytesThatWereUploaded) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  std::string bytes(2 * kMiB + 5, 'a');
+  for (size_t i = 0; i < bytes.size(); i += 1000) bytes[i] = static_cast<char>(i / 1000);
+  const std::vector<uint64_t> expected = {Xxh3(std::string_view(bytes).substr(0, kMiB)),
+                                          Xxh3(std::string_view(bytes).substr(kMiB, kMiB)),
+                                          Xxh3(std::string_view(bytes).substr(2 * kMiB))};
+  const BlobId id = Sha256Of(bytes);
+  {  // In odd parts, with a break and a restart between.
+    auto upload = Begin("ada", id);
+    ASSERT_TRUE(upload->Append(std::string_view(bytes).substr(0, kMiB - 3)).ok());
+    ASSERT_TRUE(upload->Append(std::string_view(bytes).substr(kMiB - 3, 100)).ok());
+  }
+  Reopen();
+  {
+    auto upload = Begin("ada", id);
+    ASSERT_TRUE(upload->Append(std::string_view(bytes).substr(upload->offset())).ok());
+    ASSERT_TRUE(upload->Finish().ok());
+  }
+  EXPECT_EQ(*store_->Sums("ada", id), expected);
+  EXPECT_TRUE(absl::IsNotFound(store_->Sums("eve", id).status()));
+  std::string kept;
+  for (const std::string& file : fs_.Files()) {
+    if (file.find("/sums/") != std::string::npos) kept = file;
+  }
+  ASSERT_FALSE(kept.empty());
+  // Lost, as those of an older release; then torn.
+  ASSERT_TRUE(fs_.Remove(kept).ok());
+  EXPECT_EQ(*store_->Sums("ada", id), expected);
+  fs_.Flip(kept, 30);
+  EXPECT_EQ(*store_->Sums("ada", id), expected);
+  // Of bytes that are no longer those, none are made; sums that are kept know better.
+  fs_.Flip(*store_->PathOf("ada", id), 1);
+  EXPECT_EQ(*store_->Sums("ada", id), expected);
+  ASSERT_TRUE(fs_.Remove(kept).ok());
+  const absl::Status status = store_->Sums("ada", id).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReasonOf(status), reason::kChecksumMismatch);
+  // They go with their blob.
+  ASSERT_TRUE(store_->Remove("ada", id).ok());
+  EXPECT_TRUE(fs_.Files().empty());
 }
 
 TEST_F(BlobStoreTest, OwnersWithOddNamesDoNotLeaveTheirFolder) {

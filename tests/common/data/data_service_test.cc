@@ -205,6 +205,20 @@ TEST_F(DataServiceTest, OnlyReadersOnTheSameHostLearnAPath) {
   EXPECT_EQ(read, bytes);
 }
 
+TEST_F(DataServiceTest, ABlobsSumsAreItsOwnersToSee) {
+  DataClient ada = ClientOf("ada");
+  const std::string bytes = RandomBytes((2 << 20) + 1, 3);
+  const BlobLocator blob = BlobOf(bytes);
+  ASSERT_TRUE(ada.PutBlob(blob, bytes).ok());
+  const std::string_view view = bytes;
+  const std::vector<uint64_t> expected = {Xxh3(view.substr(0, 1 << 20)),
+                                          Xxh3(view.substr(1 << 20, 1 << 20)),
+                                          Xxh3(view.substr(2 << 20))};
+  EXPECT_EQ(*ada.BlobSums(blob), expected);
+  EXPECT_TRUE(absl::IsNotFound(ClientOf("eve").BlobSums(blob).status()));
+  EXPECT_TRUE(ada.BlobSums({blob.id, 0})->empty());
+}
+
 TEST_F(DataServiceTest, ManyBlobsAreAskedForInPages) {
   DataClient ada = ClientOf("ada");
   std::vector<BlobLocator> blobs;

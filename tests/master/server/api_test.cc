@@ -254,6 +254,9 @@ TEST_F(ApiTest, ReadsMadeTwiceSayTheSame) {
   v1::LocateBlobRequest locate;
   *locate.mutable_blob() = Ref("some bytes");
   twice(data_, &v1::Data::Stub::LocateBlob, locate, v1::LocateBlobResponse());
+  v1::GetBlobSumsRequest sums;
+  *sums.mutable_blob() = Ref("some bytes");
+  twice(data_, &v1::Data::Stub::GetBlobSums, sums, v1::GetBlobSumsResponse());
   v1::ListOutputRequest outputs;
   outputs.set_job(id);
   outputs.set_output("value");

@@ -8,12 +8,14 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "common/base/rng.h"
 #include "common/base/strings.h"
 #include "common/data/sha256.h"
+#include "common/data/xxh3.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -142,6 +144,42 @@ TEST_F(BlobCacheTest, AMapOfAnotherBootIsNotBelieved) {
   auto blob = cache.Open(Locate(bytes));
   ASSERT_TRUE(blob.ok());
   EXPECT_FALSE((*blob)->Resident(0, 1));
+}
+
+TEST_F(BlobCacheTest, WhatHasPassedStaysPassedWhileTheFileIsTheSame) {
+  const std::string bytes = Bytes(kMiB + 100, 6);
+  const BlobLocator blob = Locate(bytes);
+  const FileStamp file = {1, 2, 3}, changed = {1, 2, 4};
+  BlobChecks checks;
+  EXPECT_EQ(checks.Find(blob, file), nullptr);
+  const std::string_view view = bytes;
+  const auto check = checks.Add(blob, {Xxh3(view.substr(0, kMiB)), Xxh3(view.substr(kMiB))}, file);
+  EXPECT_FALSE(check->Check(1, bytes.data()));
+  EXPECT_FALSE(check->Passed(kMiB, 1));
+  EXPECT_TRUE(check->Check(1, bytes.data() + kMiB));
+  EXPECT_TRUE(check->Passed(kMiB, 100));
+  EXPECT_FALSE(check->Passed(kMiB - 1, 2));
+  EXPECT_TRUE(checks.Find(blob, file)->Passed(kMiB, 1));
+  checks.Restamp(blob, check, changed);
+  EXPECT_TRUE(checks.Find(blob, changed)->Passed(kMiB, 1));
+  // Another file: nothing has passed, and the sums are still known.
+  EXPECT_FALSE(checks.Find(blob, file)->Passed(kMiB, 1));
+  EXPECT_TRUE(checks.Find(blob, file)->Check(0, bytes.data()));
+  checks.Restamp(blob, check, changed);  // of what is no longer the check
+  EXPECT_TRUE(checks.Find(blob, file)->Passed(0, 1));
+}
+
+TEST_F(BlobCacheTest, WhatNobodyReadsIsForgottenWhenThereIsMuch) {
+  BlobChecks checks;
+  const auto id = [](uint64_t i) { return Sha256Of(StrCat(i)); };
+  const auto held = checks.Add({id(0), 1}, {}, {});
+  const uint64_t half = BlobChecks::kRememberedMax / 2 * kMiB;
+  (void)checks.Add({id(1), half}, {}, {});
+  EXPECT_NE(checks.Find({id(1), half}, {}), nullptr);
+  (void)checks.Add({id(2), half}, {}, {});
+  EXPECT_EQ(checks.Find({id(0), 1}, {}), held);
+  EXPECT_TRUE(checks.Find({id(1), half}, {}) == nullptr ||
+              checks.Find({id(2), half}, {}) == nullptr);
 }
 
 TEST_F(BlobCacheTest, AnEmptyBlobIsResident) {

@@ -14,6 +14,7 @@
 #include "common/base/error.h"
 #include "common/base/rng.h"
 #include "common/base/strings.h"
+#include "common/data/blob_sums.h"
 #include "common/data/sha256.h"
 #include "common/data/xxh3.h"
 #include "common/wire/session.h"
@@ -47,7 +48,20 @@ BlobLocator FakeSource::AddBlob(const std::string& bytes) {
   absl::MutexLock lock(&mu_);
   const BlobLocator blob = {Sha256Of(bytes), bytes.size()};
   blobs_[blob.id] = bytes;
+  BlobSummer summer;
+  summer.Update(bytes);
+  sums_[blob.id] = summer.Finish();
   return blob;
+}
+
+void FakeSource::Damage(const BlobLocator& blob, uint64_t offset) {
+  absl::MutexLock lock(&mu_);
+  blobs_[blob.id][offset] ^= 1;
+}
+
+absl::StatusOr<std::vector<uint64_t>> FakeSource::BlobSums(const BlobLocator& blob) {
+  absl::MutexLock lock(&mu_);
+  return sums_[blob.id];
 }
 
 Region FakeSource::AddRegion(const std::string& bytes) {

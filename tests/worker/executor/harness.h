@@ -34,11 +34,14 @@ class FakeSource final : public OperandSource {
   Region AddRegion(const std::string& bytes);
   // Answers LocateBlob for this blob.
   void Place(const BlobLocator& blob, const std::string& path);
+  // A byte of the blob is another one from now on.
+  void Damage(const BlobLocator& blob, uint64_t offset);
   // The next `n` reads are UNAVAILABLE.
   void FailNext(int n);
   uint64_t bytes_read() const;
 
   absl::StatusOr<std::string> LocateBlob(const BlobLocator& blob) override;
+  absl::StatusOr<std::vector<uint64_t>> BlobSums(const BlobLocator& blob) override;
   absl::Status ReadBlob(const BlobLocator& blob, uint64_t offset, uint64_t length,
                         char* to) override;
   absl::Status ReadRegion(const Region& region, char* to) override;
@@ -47,6 +50,7 @@ class FakeSource final : public OperandSource {
   mutable absl::Mutex mu_;
   std::map<BlobId, std::string> blobs_;
   std::map<BlobId, std::string> places_;
+  std::map<BlobId, std::vector<uint64_t>> sums_;
   std::map<uint64_t, std::string> regions_;
   int failing_ = 0;
   uint64_t bytes_read_ = 0;

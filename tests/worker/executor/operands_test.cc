@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cctype>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -265,6 +266,113 @@ TEST(BlobOperandTest, ABlobThatIsGoneFailsTheJobWithItsName) {
   EXPECT_THAT(h.errors()[0].reason(), StartsWith("BLOB_NOT_FOUND: operand x"));
   EXPECT_TRUE(h.errors()[0].fatal());
   EXPECT_THAT(h.errors()[0].pieces(), ElementsAre(piece));
+}
+
+// A blob of 3 MiB and some, a task a float, in leaves of 64 Ki tasks: four to a block.
+class DamagedBlobTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  static constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+  DamagedBlobTest() : h_(/*local_data=*/GetParam() == Kind::kLocalBlob) {
+    std::vector<float> x(3 * kMiB / 4 + 100);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1000);
+    bytes_ = BytesOf(x);
+    blob_ = h_.source()->AddBlob(bytes_);
+    if (GetParam() != Kind::kLocalBlob) return;
+    file_ = h_.Path(blob_.id.ToHex());
+    std::ofstream(file_, std::ios::binary) << bytes_;
+    h_.source()->Place(blob_, file_);
+  }
+  void SetUpJob(uint64_t job) {
+    JobSpec spec;
+    spec.kernel = "double_it";
+    spec.grain = 64 << 10;
+    spec.operands["x"] = Dense(DType::kF32, {static_cast<int64_t>(blob_.size / 4)}, blob_);
+    h_.SetUp(job, spec);
+  }
+  static void Flip(const std::string& path, uint64_t offset) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const auto byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(byte);
+    file.close();
+    // A file system's clock is coarse; the disk's own damage leaves no time at all.
+    std::filesystem::last_write_time(
+        path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+  }
+  void Damage(uint64_t offset) {
+    if (GetParam() == Kind::kLocalBlob) return Flip(file_, offset);
+    h_.source()->Damage(blob_, offset);
+  }
+  void ExpectDamageIn(uint64_t job, LeafRange leaves, std::string_view where) {
+    const size_t before = h_.errors().size();
+    const uint64_t piece = h_.Run(job, leaves);
+    ASSERT_EQ(h_.errors().size(), before + 1);
+    const executor::v1::JobError& error = h_.errors().back();
+    EXPECT_THAT(error.reason(), StartsWith("CHECKSUM_MISMATCH: operand x"));
+    EXPECT_THAT(error.reason(), HasSubstr(blob_.id.ToHex()));
+    EXPECT_THAT(error.reason(), HasSubstr(std::string(where)));
+    EXPECT_THAT(error.reason(), HasSubstr("tandem data rm"));
+    EXPECT_TRUE(error.fatal());
+    EXPECT_THAT(error.pieces(), ElementsAre(piece));
+  }
+
+  Harness h_;
+  std::string bytes_, file_;
+  BlobLocator blob_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DamagedBlobTest,
+                         ::testing::Values(Kind::kCachedBlob, Kind::kLocalBlob));
+
+TEST_P(DamagedBlobTest, EveryBlockIsCheckedBeforeItIsUsed) {
+  Damage(2 * kMiB + 7);
+  SetUpJob(1);
+  // What lies before it is good.
+  EXPECT_EQ(h_.RunAll(1, {{0, 4}, {4, 8}}).size(), 2 * kMiB);
+  EXPECT_THAT(h_.errors(), IsEmpty());
+  ExpectDamageIn(1, {9, 10}, StrCat("[", 2 * kMiB, ", ", 3 * kMiB, ")"));
+}
+
+TEST_P(DamagedBlobTest, TheLastBlockIsShorter) {
+  Damage(blob_.size - 1);
+  SetUpJob(1);
+  ExpectDamageIn(1, {12, 13}, StrCat(", ", blob_.size, ")"));
+}
+
+TEST_P(DamagedBlobTest, DamageThatComesBetweenTwoJobsIsFoundToo) {
+  SetUpJob(1);
+  const std::string all = h_.RunAll(1, {{0, 13}});
+  EXPECT_EQ(all.size(), blob_.size);
+  if (GetParam() == Kind::kLocalBlob) {
+    Damage(kMiB + 1);
+    SetUpJob(2);
+    ExpectDamageIn(2, {4, 5}, StrCat("[", kMiB, ", ", 2 * kMiB, ")"));
+    return;
+  }
+  // A damaged file of the worker's own cache: its block is fetched again.
+  executor::v1::ToExecutor forget;
+  forget.add_forget_jobs(1);
+  h_.Send(forget);
+  const uint64_t read = h_.source()->bytes_read();
+  Flip(h_.Path(StrCat("cache/", blob_.id.ToHex(), ".blob")), kMiB + 1);
+  SetUpJob(2);
+  EXPECT_EQ(h_.RunAll(2, {{0, 13}}), all);
+  EXPECT_EQ(h_.source()->bytes_read() - read, kMiB);
+}
+
+TEST_P(DamagedBlobTest, ASmallBlobIsCheckedByItsName) {
+  const std::string bytes = BytesOf(std::vector<float>(1000, 1));
+  blob_ = h_.source()->AddBlob(bytes);
+  if (GetParam() == Kind::kLocalBlob) {
+    file_ = h_.Path(blob_.id.ToHex());
+    std::ofstream(file_, std::ios::binary) << bytes;
+    h_.source()->Place(blob_, file_);
+  }
+  Damage(999);
+  SetUpJob(1);
+  ExpectDamageIn(1, {0, 1}, "[0, 4000)");
 }
 
 class ChangedFileTest : public ::testing::Test {
