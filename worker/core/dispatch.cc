@@ -77,7 +77,7 @@ bool WorkerCore::Feed(uint32_t group, MonoTime now, Effects* effects) {
 
 void WorkerCore::PullMerge(OwnerState* owner, uint32_t group, Effects* effects) {
   const PieceId id = ++last_piece_;
-  Piece& piece = pieces_[id];
+  InFlightPiece& piece = pieces_[id];
   piece.owner = owner;
   piece.executor = owner->executor;
   piece.group = group;
@@ -119,7 +119,7 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
   owner->alone |= alone;
   leaves = PieceLeaves(job, front, leaves);
   const PieceId id = ++last_piece_;
-  Piece& piece = pieces_[id];
+  InFlightPiece& piece = pieces_[id];
   piece.owner = owner;
   piece.executor = owner->executor;
   piece.group = group;
@@ -155,7 +155,7 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
 // How many small pieces a group gets follows from what is likely; those of jobs that are not
 // measured are bounded by the careful estimate, too.
 void WorkerCore::Predict(const JobState& job, const PullEstimate& estimate, double tasks,
-                         Piece* piece) {
+                         InFlightPiece* piece) {
   CoreGroup& group = groups_[piece->group];
   if (!estimate.proven()) {
     const double careful = estimate.careful_seconds_per_task();

@@ -36,7 +36,7 @@ void WorkerCore::On(ExecutorReady event, MonoTime, Effects*) {
 }
 
 void WorkerCore::On(PieceFinished event, MonoTime, Effects* effects) {
-  Piece piece;
+  InFlightPiece piece;
   if (!TakePieceOf(event.executor, event.piece, PieceKind::kRun, &piece)) {
     outbox_.Discard(event.executor, event.outputs, effects);
     return;
@@ -94,7 +94,7 @@ void WorkerCore::Learn(JobState* job, double tasks, absl::Duration busy) {
 }
 
 void WorkerCore::On(MergeFinished event, MonoTime, Effects* effects) {
-  Piece piece;
+  InFlightPiece piece;
   if (!TakePieceOf(event.executor, event.piece, PieceKind::kMerge, &piece) || piece.is_void) {
     outbox_.Discard(event.executor, event.outputs, effects);
     return;
@@ -112,7 +112,7 @@ void WorkerCore::On(MergeFinished event, MonoTime, Effects* effects) {
 }
 
 void WorkerCore::On(PieceReturned event, MonoTime, Effects* effects) {
-  Piece piece;
+  InFlightPiece piece;
   if (!TakePieceOf(event.executor, event.piece, PieceKind::kAny, &piece) || piece.is_void) return;
   if (piece.merge != nullptr) {
     piece.owner->merges.push_front(std::move(*piece.merge));
@@ -139,7 +139,7 @@ void WorkerCore::On(JobErrored event, MonoTime now, Effects* effects) {
     RefuseJob(job, {event.job, event.reason, event.fatal}, until, effects);
   }
   for (const PieceId id : event.pieces) {
-    Piece piece;
+    InFlightPiece piece;
     if (!TakePieceOf(event.executor, id, PieceKind::kAny, &piece) || piece.is_void) continue;
     if (piece.merge != nullptr) {
       OutItem item;
@@ -175,7 +175,7 @@ void WorkerCore::On(ExecutorLost event, MonoTime now, Effects* effects) {
   absl::btree_set<JobId> begun, waiting;
   // From the last to the first: each goes to the front of its pool.
   for (auto id = lost.rbegin(); id != lost.rend(); ++id) {
-    Piece piece;
+    InFlightPiece piece;
     TakePiece(*id, &piece);
     if (piece.is_void) continue;
     const JobId job = piece.job;
@@ -227,7 +227,7 @@ void WorkerCore::PlanRestart(OwnerState* owner, bool explained, MonoTime now) {
 }
 
 // Suspects get the blame, one report each; everything else of the piece runs again.
-bool WorkerCore::LosePiece(Piece piece, const ExecutorLost& event, Effects* effects) {
+bool WorkerCore::LosePiece(InFlightPiece piece, const ExecutorLost& event, Effects* effects) {
   bool explained = false;
   std::vector<Suspect> suspects;
   for (const Suspect& suspect : event.suspects) {
@@ -273,7 +273,7 @@ void WorkerCore::Blame(JobId job, LeaseRun run, const Suspect& suspect, const st
   outbox_.Add(std::move(item), 0, {}, effects);
 }
 
-void WorkerCore::LoseMerge(Piece piece, const ExecutorLost& event, Effects* effects) {
+void WorkerCore::LoseMerge(InFlightPiece piece, const ExecutorLost& event, Effects* effects) {
   MergeWork work = std::move(*piece.merge);
   if (++work.losses < options_.merge_tries_max) {
     piece.owner->merges.push_front(std::move(work));

@@ -103,7 +103,7 @@ struct JobState {
   uint64_t granted_leaves = 0;  // in this session, adopted ones included
 };
 
-struct Piece {
+struct InFlightPiece {
   OwnerState* owner = nullptr;
   ExecutorId executor = 0;
   uint32_t group = 0;

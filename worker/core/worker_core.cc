@@ -251,7 +251,7 @@ bool WorkerCore::Welcome(JobState* job, Effects* effects) {
   return true;
 }
 
-bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
+bool WorkerCore::TakePiece(PieceId id, InFlightPiece* piece) {
   const auto found = pieces_.find(id);
   if (found == pieces_.end()) return false;
   *piece = std::move(found->second);
@@ -278,7 +278,8 @@ bool WorkerCore::TakePiece(PieceId id, Piece* piece) {
   return true;
 }
 
-bool WorkerCore::TakePieceOf(ExecutorId executor, PieceId id, PieceKind kind, Piece* piece) {
+bool WorkerCore::TakePieceOf(ExecutorId executor, PieceId id, PieceKind kind,
+                             InFlightPiece* piece) {
   const auto found = pieces_.find(id);
   if (found == pieces_.end() || found->second.executor != executor) return false;
   const PieceKind is = found->second.merge != nullptr ? PieceKind::kMerge : PieceKind::kRun;
@@ -286,7 +287,7 @@ bool WorkerCore::TakePieceOf(ExecutorId executor, PieceId id, PieceKind kind, Pi
 }
 
 // The leases of a piece that was taken.
-std::vector<LeaseRun> WorkerCore::RunsOf(Piece* piece) {
+std::vector<LeaseRun> WorkerCore::RunsOf(InFlightPiece* piece) {
   if (!piece->renewed.empty()) return std::move(piece->renewed);
   std::vector<LeaseRun> runs;
   runs.push_back(std::move(piece->run));
@@ -294,7 +295,7 @@ std::vector<LeaseRun> WorkerCore::RunsOf(Piece* piece) {
 }
 
 // Its leases are gone. It still occupies its group until the executor is done with it.
-void WorkerCore::VoidPiece(PieceId id, Piece* piece, Effects* effects) {
+void WorkerCore::VoidPiece(PieceId id, InFlightPiece* piece, Effects* effects) {
   DCHECK(!piece->is_void);
   piece->is_void = true;
   ++piece->owner->voids;

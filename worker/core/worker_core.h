@@ -103,12 +103,12 @@ class WorkerCore {
   void On(PieceReturned event, MonoTime now, Effects* effects);
   void On(JobErrored event, MonoTime now, Effects* effects);
   // True: the start page says what of it had begun.
-  bool LosePiece(Piece piece, const ExecutorLost& event, Effects* effects);
+  bool LosePiece(InFlightPiece piece, const ExecutorLost& event, Effects* effects);
   void CountLoss(JobId job, const ExecutorLost& event, MonoTime now, Effects* effects);
   void PlanRestart(OwnerState* owner, bool explained, MonoTime now);
   void Blame(JobId job, LeaseRun run, const Suspect& suspect, const std::string& how,
              Effects* effects);
-  void LoseMerge(Piece piece, const ExecutorLost& event, Effects* effects);
+  void LoseMerge(InFlightPiece piece, const ExecutorLost& event, Effects* effects);
   void GiveUpOnOwner(OwnerState* owner, const std::string& how, MonoTime now, Effects* effects);
   void Learn(JobState* job, double tasks, absl::Duration busy);
   void ManageExecutors(MonoTime now, Effects* effects);
@@ -130,7 +130,8 @@ class WorkerCore {
   bool Feed(uint32_t group, MonoTime now, Effects* effects);
   void PullMerge(OwnerState* owner, uint32_t group, Effects* effects);
   void PullPiece(OwnerState* owner, uint32_t group, Effects* effects);
-  void Predict(const JobState& job, const PullEstimate& estimate, double tasks, Piece* piece);
+  void Predict(const JobState& job, const PullEstimate& estimate, double tasks,
+               InFlightPiece* piece);
   PullEstimate Estimate(const JobState& job) const;
   void SetUp(OwnerState* owner, JobId job, Effects* effects);
   // worker_core.cc: shared steps
@@ -147,13 +148,13 @@ class WorkerCore {
   // May the job be tried here? Forgets a refusal that has been long enough.
   bool Welcome(JobState* job, Effects* effects);
   // Takes a piece out of flight. Nothing when it is not known.
-  bool TakePiece(PieceId id, Piece* piece);
+  bool TakePiece(PieceId id, InFlightPiece* piece);
   // Nor when it is another executor's, or not of this kind: what an executor says of pieces that it
   // was not given counts for nothing.
   enum class PieceKind { kAny, kRun, kMerge };
-  bool TakePieceOf(ExecutorId executor, PieceId id, PieceKind kind, Piece* piece);
-  static std::vector<LeaseRun> RunsOf(Piece* piece);
-  void VoidPiece(PieceId id, Piece* piece, Effects* effects);
+  bool TakePieceOf(ExecutorId executor, PieceId id, PieceKind kind, InFlightPiece* piece);
+  static std::vector<LeaseRun> RunsOf(InFlightPiece* piece);
+  void VoidPiece(PieceId id, InFlightPiece* piece, Effects* effects);
   void MakeReports(MonoTime now, Effects* effects);
   void AddRates(MonoTime now, std::vector<KernelRate>* rates);
   void AddBacklogs(std::vector<Backlog>* backlogs);
@@ -180,7 +181,7 @@ class WorkerCore {
   std::map<std::string, OwnerState> owners_;
   std::map<JobId, JobState> jobs_;
   absl::btree_map<ExecutorId, OwnerState*> executors_;  // live ones
-  absl::btree_map<PieceId, Piece> pieces_;
+  absl::btree_map<PieceId, InFlightPiece> pieces_;
   std::vector<CoreGroup> groups_;
   absl::btree_set<JobId> accumulating_;  // jobs whose accumulator is not empty
   absl::btree_map<std::pair<std::string, DeviceKind>, KernelState> kernels_;

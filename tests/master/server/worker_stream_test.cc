@@ -99,6 +99,19 @@ class WorkerStreamTest : public ::testing::Test {
     return message;
   }
 
+  // More than a transport takes while nobody reads: a write is under way from now on.
+  void Fill() {
+    for (int i = 0; i < kFilling; ++i) inbox_.stream()->Send(Bulky(3 << 20));
+  }
+  void ReadWhatFilled() {
+    for (int i = 0; i < kFilling; ++i) {
+      const worker::v1::MasterMessage bulky = worker_->Read();
+      EXPECT_GT(bulky.drop_jobs_size(), 100'000);
+      EXPECT_EQ(bulky.acked_report(), 0u);
+    }
+  }
+
+  static constexpr int kFilling = 4;
   SlowInbox inbox_;
   JobBoard board_;
   ControlService service_{{.inbox = &inbox_, .board = &board_, .clock = Clock::Real()}};
@@ -124,7 +137,7 @@ TEST_F(WorkerStreamTest, OnlySoManyMessagesWaitForTheLoopAndTheOthersComeInOrder
 
 TEST_F(WorkerStreamTest, WhatIsSentWhileAWriteIsUnderWayGoesInOneMessage) {
   const auto stream = inbox_.stream();
-  stream->Send(Bulky(3 << 20));  // More than a transport takes while nobody reads.
+  Fill();
   constexpr uint64_t kMessages = 1000;
   for (uint64_t i = 1; i <= kMessages; ++i) {
     worker::v1::MasterMessage message;
@@ -133,9 +146,7 @@ TEST_F(WorkerStreamTest, WhatIsSentWhileAWriteIsUnderWayGoesInOneMessage) {
     message.add_recalls()->set_first_leaf(i);
     stream->Send(std::move(message));
   }
-  const worker::v1::MasterMessage bulky = worker_->Read();
-  EXPECT_GT(bulky.drop_jobs_size(), 100'000);
-  EXPECT_EQ(bulky.acked_report(), 0u);
+  ReadWhatFilled();
   const worker::v1::MasterMessage merged = worker_->Read();
   EXPECT_EQ(merged.acked_report(), kMessages);  // The last word counts.
   EXPECT_FALSE(merged.drain());
@@ -147,9 +158,9 @@ TEST_F(WorkerStreamTest, WhatIsSentWhileAWriteIsUnderWayGoesInOneMessage) {
 
 TEST_F(WorkerStreamTest, MergingStopsAtItsBound) {
   const auto stream = inbox_.stream();
-  stream->Send(Bulky(3 << 20));
+  Fill();
   for (int i = 0; i < 4; ++i) stream->Send(Bulky(WorkerStream::kMergedBytesMax / 3));
-  EXPECT_GT(worker_->Read().ByteSizeLong(), size_t{2} << 20);
+  ReadWhatFilled();
   const size_t merged = worker_->Read().ByteSizeLong(), rest = worker_->Read().ByteSizeLong();
   EXPECT_GT(merged, WorkerStream::kMergedBytesMax / 2);
   EXPECT_LE(merged, WorkerStream::kMergedBytesMax);
