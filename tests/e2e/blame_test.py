@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Kernels that crash or never return, executors and workers killed in the midst: every task ends, with its reason,
 and no other is blamed. Workers load a library of kernels made for that (tests/support/fake_kernels.h)."""
+import json
 import os
 import random
 import signal

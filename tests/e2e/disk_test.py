@@ -37,7 +37,7 @@ class DiskTest(unittest.TestCase):
         cluster.environment = {}
         cluster.start_worker("w")
         cluster.wait_attached(1)
-        work = ("spin", "work=uniform(seed=3,lo=1000,hi=20000)", "n=40000", "--grain", "64")
+        work = ("spin", "work=uniform(seed=3,lo=1000,hi=20000)", "n=400000", "--grain", "64", "--max-lease", "1")
         first = cluster.submit(*work)
         cluster.tandem("job", "wait", str(first))
         job = cluster.submit(*work)
