@@ -58,12 +58,18 @@ void WorkerStream::OnReadDone(bool ok) {
     TLOG(Warning, "worker_message_refused", "error", ToStd(status.message()));
     return Close(status);
   }
+  if (!first) {
+    {
+      absl::MutexLock lock(&mu_);
+      ++unhandled_;
+    }
+    parts_.inbox->OnMessage(shared_from_this(), std::move(message));
+  }
+  // Only now may the next read begin: on another thread it could overtake this message.
   {
     absl::MutexLock lock(&mu_);
     reading_ = false;
-    if (!first) ++unhandled_;
   }
-  if (!first) parts_.inbox->OnMessage(shared_from_this(), std::move(message));
   Drive();  // Behind Hello it reads on if Welcome() came meanwhile; else Welcome() does.
 }
 
