@@ -115,6 +115,7 @@ void WorkerCore::PullPiece(OwnerState* owner, uint32_t group, Effects* effects) 
   const uint64_t tasks = PullTasks(options_.pull, estimate, remaining, owner->groups);
   uint64_t leaves = std::clamp<uint64_t>(tasks / job.tree.grain(), 1, job.piece_leaves_max);
   const bool alone = RunsAlone(job);
+  if (!estimate.proven()) leaves = std::min(leaves, options_.pull.unproven_leaves_max);
   if (front.suspect) leaves = 1;
   owner->alone |= alone;
   leaves = PieceLeaves(job, front, leaves);
@@ -159,8 +160,8 @@ void WorkerCore::Predict(const JobState& job, const PullEstimate& estimate, doub
   CoreGroup& group = groups_[piece->group];
   if (!estimate.proven()) {
     const double careful = estimate.careful_seconds_per_task();
-    // Where there is no hint, no other piece of the job follows the first before it has finished.
-    const bool any_time = careful <= 0 && job.in_flight > 0;
+    // No third piece of a job follows before its first has finished.
+    const bool any_time = job.in_flight > 0;
     piece->unproven = any_time
                           ? options_.pull.unproven_max
                           : std::min(absl::Seconds(tasks * careful), options_.pull.unproven_max);

@@ -22,6 +22,9 @@ struct PullOptions {
   // data makes of its cost neither the hint nor the kernel's other jobs can tell.
   absl::Duration probe = absl::Milliseconds(1);
   absl::Duration unproven_max = absl::Milliseconds(2);
+  // The same in leaves of one piece, since what is believed of a job may be wrong by any factor: it
+  // costs a long job a round trip or two.
+  uint64_t unproven_leaves_max = 16;
   double growth_max = 16;  // beyond a probe, a piece over the largest of the job that has finished
   absl::Duration piece_overhead =
       absl::Microseconds(100);                         // the least fixed cost: two processes woken

@@ -138,7 +138,7 @@ TEST(WorkerBlameTest, ATimeLimitIsOfOneTaskAndLargerPiecesAreAllowedWhatIsPredic
 }
 
 TEST(WorkerBlameTest, ACrashBlamesTheSuspectsAndRunsTheRestAgain) {
-  CoreDriver driver;
+  CoreDriver driver(Believing());
   driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/10'000)});
   driver.Give(1, 50, 0, 100);
   const RunPiece piece = driver.pieces()[0];

@@ -35,6 +35,13 @@ inline JobDescribed SumJob(uint64_t id, uint64_t leaves, double cost_ns = 1000) 
   return job;
 }
 
+// A core that believes hints, for jobs whose first pieces shall be large.
+inline CoreOptions Believing() {
+  CoreOptions options;
+  options.pull.unproven_leaves_max = uint64_t{1} << 40;
+  return options;
+}
+
 class CoreDriver {
  public:
   explicit CoreDriver(CoreOptions options = {}, uint32_t groups = 1)

@@ -23,8 +23,22 @@ TEST(WorkerCoreTest, NoExecutorIsStartedBeforeThereIsWork) {
   EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{0, 1}));
 }
 
-TEST(WorkerCoreTest, TheFirstPieceIsAProbeOfAMillisecond) {
+TEST(WorkerCoreTest, AJobThatIsNotMeasuredRisksTwoSmallPieces) {
   CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/0.001)});
+  driver.Give(1, 1, 0, 1 << 20);
+  const std::vector<RunPiece> first = driver.pieces();
+  ASSERT_THAT(first, SizeIs(2));
+  EXPECT_EQ(first[0].leaves, (LeafInterval{0, 16}));
+  EXPECT_EQ(first[1].leaves, (LeafInterval{16, 16}));
+  // It takes a second a task: the hint was wrong by twelve orders of magnitude.
+  driver.Do(driver.Finished(first[0], absl::Seconds(16)));
+  ASSERT_THAT(driver.pieces(), SizeIs(1));
+  EXPECT_EQ(driver.pieces()[0].leaves.count, 1u);
+}
+
+TEST(WorkerCoreTest, TheFirstPieceIsAProbeOfAMillisecond) {
+  CoreDriver driver(Believing());
   driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/1000)});
   driver.Give(1, 1, 0, 1, /*level=*/20);
   ASSERT_THAT(driver.pieces(), SizeIs(2));  // one to run, one to fetch meanwhile
@@ -53,7 +67,7 @@ TEST(WorkerCoreTest, AfterAMeasurementPiecesFollowTheMeasuredRate) {
 }
 
 TEST(WorkerCoreTest, OneTaskLeasesOfAGrantRunAsOnePieceAndBecomeOneCommit) {
-  CoreDriver driver;
+  CoreDriver driver(Believing());
   driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/1)});
   driver.Give(1, 100, 5, 700);
   ASSERT_THAT(driver.pieces(), SizeIs(1));
@@ -211,7 +225,9 @@ TEST(WorkerCoreTest, ALongJobThatIsToppedUpHoldsUpNoShortOne) {
 TEST(WorkerCoreTest, FoldedPartialsArePiecesOfOneNode) {
   JobDescribed job = SumJob(1, 1000, /*cost_ns=*/1);
   job.accumulates = false;
-  CoreDriver driver;
+  CoreOptions options = Believing();
+  options.pull.pieces_per_group = 8;
+  CoreDriver driver(options);
   driver.Attach({job});
   driver.Give(1, 1, 5, 100);  // one-leaf leases from an odd place
   std::vector<LeafInterval> pieces;
@@ -405,7 +421,7 @@ TEST(WorkerCoreTest, WhatAnExecutorSaysOfAnotherOwnersPiecesCountsForNothing) {
 }
 
 TEST(WorkerCoreTest, FailuresTooManyForOneMessageRunAgainInHalves) {
-  CoreDriver driver;
+  CoreDriver driver(Believing());
   driver.Attach({ConcatJob(1, 1 << 20, /*cost_ns=*/1)});
   driver.Give(1, 1, 0, 1, /*level=*/17);
   const RunPiece piece = driver.pieces()[0];
