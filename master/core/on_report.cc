@@ -278,14 +278,22 @@ void OnRate(Turn& turn, Worker& worker, const KernelRate& rate) {
 
 // Leaves that wait in an accumulator are held, but keep nobody busy. Grants that were under way
 // when the worker counted are not among what it says.
-void OnBacklog(const Turn& turn, Worker& worker, const Backlog& backlog) {
-  const auto at = worker.jobs.find(backlog.job);
-  if (at == worker.jobs.end()) return;
-  JobAtWorker& job = at->second;
-  job.heard_at = turn.now;
-  const uint64_t under_way = job.granted_leaves - std::min(job.granted_leaves, backlog.granted);
-  const uint64_t busy = under_way + std::min(backlog.leaves, job.leaves);
-  Park(worker, job, job.leaves > busy ? job.leaves - busy : 0);
+void OnBacklog(Turn& turn, Worker& worker, const Backlog& backlog) {
+  const auto found = worker.jobs.find(backlog.job);
+  if (found == worker.jobs.end()) return;
+  JobAtWorker& at = found->second;
+  const absl::Duration since = turn.now - std::exchange(at.heard_at, turn.now);
+  const uint64_t parked = at.parked;
+  const uint64_t under_way = at.granted_leaves - std::min(at.granted_leaves, backlog.granted);
+  const uint64_t busy = under_way + std::min(backlog.leaves, at.leaves);
+  Park(worker, at, at.leaves > busy ? at.leaves - busy : 0);
+  Job* job = turn.state.FindActive(backlog.job);
+  if (job == nullptr || at.parked <= parked || since <= absl::ZeroDuration()) return;
+  // Long before the first commit of a reduction its leaves say how long they take: no longer than
+  // since it was last heard of them.
+  const double tasks =
+      static_cast<double>(at.parked - parked) * static_cast<double>(job->tree().grain());
+  LearnOfJob(turn, worker, *job, std::max(absl::ToDoubleSeconds(since) / tasks, kTaskSecondsMin));
 }
 
 void Acknowledge(Turn& turn, const Worker& worker, uint64_t number) {

@@ -276,6 +276,21 @@ TEST_F(SchedulingTest, WhatWaitsInAnAccumulatorDoesNotFillTheQueue) {
   EXPECT_GT(LeavesOf(h_.Take<Grant>(w), job), 0u);
 }
 
+// A reduction commits nothing for long; what waits in its accumulator tells as much.
+TEST_F(SchedulingTest, BacklogsSayHowLongLeavesTakeBeforeThereIsACommit) {
+  const WorkerId w = h_.Attach("w");
+  h_.Rate(w, "count", 1e6);  // Other jobs were cheap.
+  const JobId job = h_.Submit({.kernel = TestKernel::kExactSum, .tasks = 1'000'000});
+  const uint64_t first = LeavesOf(h_.Take<Grant>(w), job);
+  ASSERT_GT(first, 4u);
+  EXPECT_THAT(h_.core().Explain(job, w), HasSubstr("(1e-06 s a leaf"));
+  h_.Advance(absl::Milliseconds(800));
+  Report report;
+  report.backlogs.push_back({job, first - 4, first});
+  h_.Report(w, report);
+  EXPECT_THAT(h_.core().Explain(job, w), HasSubstr("(0.2 s a leaf"));
+}
+
 // Less than a lease of it waits, then all of it: the queue is as empty as the worker says.
 TEST_F(SchedulingTest, PartsOfALeaseThatWaitInAnAccumulatorLeaveNothingBehind) {
   const WorkerId w = h_.Attach("w");
