@@ -48,7 +48,7 @@ for name in "${only[@]}"; do
     printf '%s: ' "$name"
     TANDEM_BENCH_DIR=$TANDEM_OUT "$TANDEM_BIN/${name}_bench" --benchmark_out="$TANDEM_OUT/$name.json" \
       --benchmark_out_format=json ${quick:+--benchmark_min_time=0.05} >"$TANDEM_OUT/$name.log" 2>&1 || code=$?
-    [ $code -ne 0 ] || echo "$(grep -c '^BM_' "$TANDEM_OUT/$name.log") figures in $TANDEM_OUT/$name.log"
+    [ $code -ne 0 ] || echo "$(grep -cE ' [num]?s +[0-9.]+ [num]?s ' "$TANDEM_OUT/$name.log") figures in $TANDEM_OUT/$name.log"
   else
     "$TANDEM_BIN/${name}_bench" "${flags[@]}" 2>"$TANDEM_OUT/$name.log" || code=$?
   fi

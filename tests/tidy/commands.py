@@ -24,7 +24,7 @@ RUN = {
     "./dev check": (CI, '"./dev check" ./dev check'),
     "./dev demo": (CI, '"./dev demo" ./dev demo'),
     "./dev test -L tidy": (CI, "./dev test -L tidy"),
-    "./dev test -R range_tree -V": (CI, "./dev test -R range_tree -V"),
+    "./dev test -R model_test -V": (CI, "./dev test -R model_test -V"),
     "./dev bench": (CI, "./dev bench --quick"),
     "./dev bench --quick": (CI, "./dev bench --quick"),
     "./dev bench --only leases": (CI, "./dev bench --quick"),
