@@ -143,6 +143,7 @@ class BuildsTest(Cluster):
             if round > 0:  # as docs/kernels.md says: stop the worker, start it with the other library
                 waiting = cluster.submit("die_at", "n=1000000", "at=-2", "--grain", "1")
                 cluster.kill_worker("w0")
+                wait_for("the worker to be missed", lambda: not cluster.attached())
                 cluster.start_worker("w0", *flags)
                 wait_for("the worker", lambda: cluster.attached() == ["w0"])
             cluster.tandem("run", "die_at", "n=10", "at=-2", "--out", "y=-")
