@@ -192,6 +192,7 @@ struct SendHello {
 struct StartExecutor {  // the shell answers with ExecutorReady or ExecutorLost
   ExecutorId executor = 0;
   std::string owner;
+  std::string device = "cpu";  // which of the worker's devices it is to drive
 };
 struct KillExecutor {
   ExecutorId executor = 0;

@@ -56,6 +56,10 @@ void Executor::Handle(executor::v1::ToExecutor* message) {
   for (const uint64_t job : message->discard_accumulators()) Discard(job);
   for (const uint64_t piece : message->cancel_pieces()) Cancel(piece);
   for (const executor::v1::RunPiece& run : message->runs()) StartPiece(run);
+  if (message->shrinks_size() > 0) {
+    health_ = Error(absl::StatusCode::kInternal, reason::kProtocolError,
+                    "told to shrink a piece, which this executor never said that it can");
+  }
   for (executor::v1::MergePiece& merge : *message->mutable_merges()) StartMerge(&merge);
   for (const uint64_t job : message->flush_jobs()) Flush(job);
   for (const uint64_t job : message->forget_jobs()) Forget(job);

@@ -64,7 +64,15 @@ absl::Status BindToCores(const std::vector<uint32_t>& cores) {
                              "; the worker's own cores have changed: start it again"));
 }
 
+// This program drives a server's cores; others drive other devices.
+absl::Status CheckDevice(const std::string& device) {
+  if (device == "cpu") return absl::OkStatus();
+  return InvalidError(reason::kBadArgument, StrCat("tandem-executor cannot drive the device ",
+                                                   Quoted(device), "; it drives \"cpu\""));
+}
+
 absl::Status RunExecutor(const ExecutorLaunch& launch) {
+  RETURN_IF_ERROR(CheckDevice(launch.device));
   RETURN_IF_ERROR(BindToCores(launch.cores));
   ASSIGN_OR_RETURN(ChannelFds fds, ChannelFds::Parse(launch.channel));
   ASSIGN_OR_RETURN(const std::unique_ptr<Channel> channel, Channel::Open(std::move(fds)));

@@ -31,6 +31,8 @@ absl::Status SetField(std::string_view name, std::string_view value, ExecutorLau
     launch->start_page = value;
   } else if (name == "owner") {
     launch->owner = value;
+  } else if (name == "device") {
+    launch->device = value;
   } else if (name == "directory") {
     launch->directory = value;
   } else if (name == "kernel-library") {
@@ -60,6 +62,7 @@ absl::Status CheckComplete(const ExecutorLaunch& launch) {
       {"channel", !launch.channel.empty()},       {"staging", launch.staging_fd >= 0},
       {"start-page", !launch.start_page.empty()}, {"owner", !launch.owner.empty()},
       {"directory", !launch.directory.empty()},   {"cores", !launch.cores.empty()},
+      {"device", !launch.device.empty()},
   };
   for (const auto& [name, present] : needed) {
     if (!present) {
@@ -79,6 +82,7 @@ std::vector<std::string> ToArguments(const ExecutorLaunch& launch) {
       StrCat("--staging=", launch.staging_fd),
       StrCat("--start-page=", launch.start_page),
       StrCat("--owner=", launch.owner),
+      StrCat("--device=", launch.device),
       StrCat("--directory=", launch.directory),
       StrCat("--cores=", FormatCpuList(launch.cores)),
       StrCat("--groups=", launch.groups),

@@ -22,6 +22,7 @@ struct ExecutorLaunch {
   int staging_fd = -1;                        // StagingFile::fd()
   std::string start_page;                     // a path; at least StartSlots(cores) slots
   std::string owner;                          // whose work it runs
+  std::string device = "cpu";                 // "cpu", "emulated:…" or "cuda:GPU-…"
   std::string directory;                      // an own folder of this owner: its cache lies here
   std::vector<uint32_t> cores;                // the CPUs it may use; never empty
   uint32_t groups = 0;                        // core groups; 0: one a NUMA node or last-level cache

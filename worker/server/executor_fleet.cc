@@ -30,6 +30,7 @@ bool HasEnded(const ExecutorProcess& process) {
 void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* events) {
   ExecutorLaunch launch = options_.launch;
   launch.owner = effect.owner;
+  launch.device = effect.device;
   launch.directory = identity_->OwnerDirectory(effect.owner);
   launch.start_page = identity_->StartPagePath(effect.executor);
   launch.local_data = local_data_;

@@ -15,6 +15,7 @@ ExecutorLaunch Example() {
   launch.staging_fd = 6;
   launch.start_page = "/var/lib/tandem/w/start-1";
   launch.owner = "ada lovelace";
+  launch.device = "cuda:GPU-8f6d";
   launch.directory = "/var/lib/tandem/w/owner-ada";
   launch.cores = {0, 1, 2, 8};
   launch.groups = 2;
@@ -36,7 +37,7 @@ TEST(LaunchTest, AMissingUnknownOrMalformedArgumentIsNamed) {
   arguments.erase(arguments.begin());
   EXPECT_THAT(std::string(ParseLaunch(arguments).status().message()), HasSubstr("--channel"));
   for (const char* bad : {"--colour=red", "cores=1", "--cores", "--staging=x", "--cores=3-1",
-                          "--cores=", "--cores=1,,2", "--cores=99999999"}) {
+                          "--cores=", "--cores=1,,2", "--cores=99999999", "--device="}) {
     auto with_bad = ToArguments(Example());
     with_bad.push_back(bad);
     EXPECT_EQ(ParseLaunch(with_bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
