@@ -30,7 +30,8 @@ if(TANDEM_CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(TANDEM_HAVE_CUDA ON)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80)  # its PTX runs on whatever is newer
+      # Native code for 8.x and 9.0; PTX for whatever is newer.
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
     endif()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)

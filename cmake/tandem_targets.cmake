@@ -69,4 +69,18 @@ function(tandem_test name)
   if(A_ENV)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "${A_ENV}")
   endif()
+  if("gpu" IN_LIST A_LABELS)
+    set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: no CUDA device")
+  endif()
+endfunction()
+
+# tandem_softcuda_test(NAME COMMAND program args ... [TIMEOUT 300]): a ctest entry that runs a program of the CUDA half on
+# softcuda (tests/softcuda); skipped where there is none.
+function(tandem_softcuda_test name)
+  cmake_parse_arguments(A "" "TIMEOUT" "COMMAND" ${ARGN})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 300)
+  endif()
+  add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/softcuda/run ${CMAKE_BINARY_DIR}/softcuda ${A_COMMAND})
+  set_tests_properties(${name} PROPERTIES LABELS softcuda FIXTURES_REQUIRED softcuda SKIP_RETURN_CODE 77 TIMEOUT ${A_TIMEOUT})
 endfunction()

@@ -65,7 +65,7 @@ class CudaTest : public testing::Test {
     int devices = 0;
     const cudaError_t error = cudaGetDeviceCount(&devices);
     if (error != cudaSuccess || devices == 0) {
-      GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(error);
+      GTEST_SKIP() << "skipped: no CUDA device: " << cudaGetErrorString(error);
     }
   }
 
