@@ -1,346 +1,323 @@
-// The CUDA half against the CPU: the same bytes from exact and bitwise kernels. Skipped where there
-// is no device.
-#include <cuda_runtime.h>
+// The CUDA form of every kernel, in merged launches of random parts of jobs with different scalars,
+// against its reference and, byte for byte where its class promises that, against the CPU. On
+// softcuda, or on a real device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <functional>
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "tests/kernels/harness.h"
+#include "kernels/asian_option/asian_option_ref.h"
+#include "kernels/black_scholes/black_scholes_ref.h"
+#include "kernels/gradient/gradient_ref.h"
+#include "kernels/histogram/histogram_ref.h"
+#include "kernels/kmer_count/kmer_count_ref.h"
+#include "kernels/linear/linear_ref.h"
+#include "kernels/monte_carlo_pi/monte_carlo_pi_ref.h"
+#include "kernels/noop/noop_ref.h"
+#include "kernels/saxpy/saxpy_ref.h"
+#include "kernels/spin/spin_ref.h"
+#include "tests/kernels/cuda_harness.h"
 #include "tests/kernels/library.h"
 
 namespace tandem {
 namespace {
 
-#define CUDA_OK(call) ASSERT_EQ((call), cudaSuccess) << #call
+using testing::ElementsAreArray;
 
-// Device memory with a copy of host memory, fetched back on demand.
-class OnDevice {
- public:
-  OnDevice(const void* bytes, size_t size) : size_(size) {
-    EXPECT_EQ(cudaMalloc(&p_, size + 1), cudaSuccess);
-    EXPECT_EQ(cudaMemcpy(p_, bytes, size, cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  ~OnDevice() { cudaFree(p_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+const float kInf = std::numeric_limits<float>::infinity();
+constexpr int kRounds = 6;  // merged launches a kernel, each cut anew
 
-  void* data() const { return p_; }
-  void Fetch(void* bytes) const {
-    EXPECT_EQ(cudaMemcpy(bytes, p_, size_, cudaMemcpyDeviceToHost), cudaSuccess);
-  }
-
- private:
-  void* p_ = nullptr;
-  size_t size_;
-};
-
-// One buffer of a job: operands are copied in, outputs compared.
-struct Buffer {
-  std::vector<uint8_t> bytes;
-  bool output = false;
-};
-template <class T>
-Buffer Operand(const std::vector<T>& v) {
-  const auto* p = reinterpret_cast<const uint8_t*>(v.data());
-  return {std::vector<uint8_t>(p, p + v.size() * sizeof(T)), false};
-}
-Buffer Output(int64_t bytes) { return {std::vector<uint8_t>(bytes, 0xee), true}; }
-
-// Builds args from the addresses of the buffers, wherever they are.
-using MakeArgs = std::function<PackedArgs(const std::vector<const void*>&)>;
-
-struct Result {
-  std::vector<std::vector<uint8_t>> outputs;
-  std::vector<uint8_t> fault, partial;
-};
-
-class CudaTest : public testing::Test {
+class CudaKernelsTest : public CudaTest {
  protected:
-  void SetUp() override {
-    int devices = 0;
-    const cudaError_t error = cudaGetDeviceCount(&devices);
-    if (error != cudaSuccess || devices == 0) {
-      GTEST_SKIP() << "skipped: no CUDA device: " << cudaGetErrorString(error);
+  std::vector<float> Floats(int64_t n, float low, float high) {
+    std::uniform_real_distribution<float> value(low, high);
+    std::vector<float> x(static_cast<size_t>(n));
+    for (float& v : x) v = value(random_);
+    return x;
+  }
+  // Ordinary floats, and now and then what is none.
+  std::vector<float> OddFloats(int64_t n, float low, float high) {
+    std::vector<float> x = Floats(n, low, high);
+    for (float& v : x) {
+      const float odd[] = {0.0f, -0.0f, -v, 1e-42f, 3e38f, kInf, -kInf, kNan};
+      if (random_() % 16 == 0) v = odd[random_() % 8];
     }
+    return x;
   }
 
-  // As ExpectSame, for a kernel of class tolerant with one output of floats of about 1.
-  static void ExpectNear(const char* name, int64_t n, std::vector<Buffer> buffers,
-                         const MakeArgs& make, const std::vector<int64_t>& cuts, float tolerance) {
-    const Result a = OnCpu(FindKernel(*tandem_builtin_kernels(), name), n, buffers, make, cuts);
-    const Result b =
-        OnCuda(FindKernel(*tandem_builtin_cuda_kernels(), name), n, buffers, make, cuts);
-    ASSERT_EQ(a.outputs[0].size(), b.outputs[0].size());
-    const auto* x = reinterpret_cast<const float*>(a.outputs[0].data());
-    const auto* y = reinterpret_cast<const float*>(b.outputs[0].data());
-    for (size_t i = 0; i < a.outputs[0].size() / sizeof(float); ++i) {
-      ASSERT_NEAR(x[i], y[i], tolerance) << i;
-    }
-  }
-
-  // Runs the tasks [0, n) as parts that begin at `cuts`, in one launch; a part with a partial has
-  // its own.
-  static void ExpectSame(const char* name, int64_t n, std::vector<Buffer> buffers,
-                         const MakeArgs& make, const std::vector<int64_t>& cuts) {
+  // The same bytes as the CPU's, whatever the cut.
+  void ExpectSame(const char* name, const std::vector<Job>& jobs) {
     const TandemKernelV1& cpu = FindKernel(*tandem_builtin_kernels(), name);
     const TandemKernelV1& cuda = FindKernel(*tandem_builtin_cuda_kernels(), name);
     EXPECT_EQ(cpu.content_hash, cuda.content_hash);
     EXPECT_EQ(cpu.flags, cuda.flags);
-    const Result a = OnCpu(cpu, n, buffers, make, cuts), b = OnCuda(cuda, n, buffers, make, cuts);
-    EXPECT_EQ(a.fault, b.fault);
-    EXPECT_EQ(a.partial, b.partial);
-    ASSERT_EQ(a.outputs.size(), b.outputs.size());
-    for (size_t i = 0; i < a.outputs.size(); ++i)
-      EXPECT_EQ(a.outputs[i], b.outputs[i]) << "output " << i;
-  }
-
- private:
-  static std::vector<TandemPart> Parts(const TandemKernelV1& kernel, int64_t n,
-                                       const std::vector<int64_t>& cuts, const void* args,
-                                       uint8_t* fault, uint8_t* partial, int64_t partial_bytes) {
-    std::vector<TandemPart> parts;
-    for (size_t i = 0; i < cuts.size(); ++i) {
-      const int64_t begin = cuts[i], end = i + 1 < cuts.size() ? cuts[i + 1] : n;
-      parts.push_back({args,
-                       {begin + 7, begin},
-                       end - begin,
-                       fault + begin,
-                       kernel.merge != nullptr ? partial + i * partial_bytes : nullptr});
+    EXPECT_NE(cpu.output_class, TANDEM_CLASS_TOLERANT);
+    std::vector<Result> expected;
+    for (const Job& job : jobs) expected.push_back(OnCpu(name, job));
+    for (int round = 0; round < kRounds; ++round) {
+      const std::vector<Result> found = OnCuda(name, jobs, &random_);
+      for (size_t i = 0; i < jobs.size(); ++i) {
+        // Not EXPECT_EQ: kilobytes are not for printing.
+        ASSERT_TRUE(found[i].fault == expected[i].fault) << name << " job " << i;
+        ASSERT_TRUE(found[i].outputs == expected[i].outputs) << name << " job " << i;
+        ASSERT_TRUE(found[i].partial == expected[i].partial) << name << " job " << i;
+      }
     }
-    return parts;
-  }
-
-  static int64_t PartialBytes(const TandemKernelV1& kernel, const PackedArgs& args) {
-    return kernel.partial_bytes == nullptr ? 0
-                                           : (kernel.partial_bytes(args.data(), 0) + 63) / 64 * 64;
-  }
-  static std::vector<uint8_t> InitialPartials(const TandemKernelV1& kernel, const PackedArgs& args,
-                                              size_t parts) {
-    const int64_t bytes = PartialBytes(kernel, args);
-    std::vector<uint8_t> partial(bytes * parts);
-    for (size_t i = 0; bytes > 0 && i < parts; ++i)
-      kernel.partial_init(args.data(), partial.data() + i * bytes);
-    return partial;
-  }
-
-  static Result OnCpu(const TandemKernelV1& kernel, int64_t n, std::vector<Buffer>& buffers,
-                      const MakeArgs& make, const std::vector<int64_t>& cuts) {
-    std::vector<std::vector<uint8_t>> memory;
-    std::vector<const void*> at;
-    for (const Buffer& b : buffers) memory.push_back(b.bytes);
-    for (auto& m : memory) at.push_back(m.data());
-    const PackedArgs args = make(at);
-    Result r;
-    r.fault.assign(n, 0);
-    r.partial = InitialPartials(kernel, args, cuts.size());
-    const auto parts = Parts(kernel, n, cuts, args.data(), r.fault.data(), r.partial.data(),
-                             PartialBytes(kernel, args));
-    AlignedBytes scratch(kernel.scratch_bytes(args.data()));
-    kernel.range(parts.data(), static_cast<int32_t>(parts.size()), scratch.data());
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      if (buffers[i].output) r.outputs.push_back(memory[i]);
-    }
-    return r;
-  }
-
-  static Result OnCuda(const TandemKernelV1& kernel, int64_t n, std::vector<Buffer>& buffers,
-                       const MakeArgs& make, const std::vector<int64_t>& cuts) {
-    std::vector<std::unique_ptr<OnDevice>> memory;
-    std::vector<const void*> at;
-    for (const Buffer& b : buffers) {
-      memory.push_back(std::make_unique<OnDevice>(b.bytes.data(), b.bytes.size()));
-      at.push_back(memory.back()->data());
-    }
-    const PackedArgs args = make(at);
-    Result r;
-    r.fault.assign(n, 0);
-    r.partial = InitialPartials(kernel, args, cuts.size());
-    const OnDevice fault(r.fault.data(), r.fault.size()),
-        partial(r.partial.data(), r.partial.size());
-    const auto parts = Parts(kernel, n, cuts, args.data(), static_cast<uint8_t*>(fault.data()),
-                             static_cast<uint8_t*>(partial.data()), PartialBytes(kernel, args));
-    const int32_t count = static_cast<int32_t>(parts.size());
-    const std::vector<uint8_t> empty(kernel.workspace_bytes(parts.data(), count), 0xcb);
-    const OnDevice workspace(empty.data(), empty.size());
-    std::vector<uint8_t> slab(kernel.part_bytes * count + 1);
-    if (kernel.pack_parts != nullptr)
-      kernel.pack_parts(parts.data(), count, slab.data(), workspace.data());
-    const OnDevice device_slab(slab.data(), slab.size());
-    EXPECT_EQ(kernel.launch(parts.data(), device_slab.data(), count, n, workspace.data(), nullptr),
-              cudaSuccess);
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    fault.Fetch(r.fault.data());
-    partial.Fetch(r.partial.data());
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      if (!buffers[i].output) continue;
-      r.outputs.emplace_back(buffers[i].bytes.size());
-      memory[i]->Fetch(r.outputs.back().data());
-    }
-    return r;
   }
 };
 
-std::vector<float> Floats(int64_t n, float low, float high, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> value(low, high);
-  std::vector<float> x(n);
-  for (float& v : x) v = value(random);
-  return x;
+TEST_F(CudaKernelsTest, EveryBuiltInKernelHasACudaForm) {
+  std::set<std::string> cpu, cuda;
+  for (uint32_t i = 0; i < tandem_builtin_kernels()->kernel_count; ++i) {
+    cpu.insert(tandem_builtin_kernels()->kernels[i]->name);
+  }
+  for (uint32_t i = 0; i < tandem_builtin_cuda_kernels()->kernel_count; ++i) {
+    EXPECT_NE(tandem_builtin_cuda_kernels()->kernels[i]->launch, nullptr);
+    cuda.insert(tandem_builtin_cuda_kernels()->kernels[i]->name);
+  }
+  EXPECT_EQ(cpu, cuda);
 }
 
-TEST_F(CudaTest, Saxpy) {
-  const int64_t n = 1000;
-  ExpectSame("saxpy", n,
-             {Operand(Floats(n, -9, 9, 1)), Operand(Floats(n, -9, 9, 2)), Output(4 * n)},
-             [&](const std::vector<const void*>& at) {
-               PackedArgs args;
-               args.Add(1.3f);
-               for (const void* p : at) args.Add(p);
-               args.Axes({n}, 0);
-               return args;
-             },
-             {0, 1, 500, 500, 777});
+TEST_F(CudaKernelsTest, Noop) {
+  const auto job = [](uint64_t seed, int64_t first, int64_t n) {
+    return Job{n, first, {Output(8, n)}, [=](const auto& at, int64_t rows) {
+                 PackedArgs args;
+                 args.Add(seed);
+                 args.Add(at[0]);
+                 args.Axes({rows}, 0);
+                 return args;
+               }};
+  };
+  const std::vector<Job> jobs = {job(4, 13, 1000), job(5, 0, 1), job(6, 7, 0), job(7, 1, 4097)};
+  ExpectSame("noop", jobs);
+  EXPECT_EQ(OnCuda("noop", jobs, &random_)[3].As<uint64_t>(0), kernels::NoopReference(7, 1, 4097));
 }
 
-TEST_F(CudaTest, BlackScholesWithItsFaults) {
-  const int64_t n = 1500;
-  auto years = Floats(n, -0.5f, 5, 3);
-  years[4] = std::numeric_limits<float>::quiet_NaN();
-  ExpectSame("black_scholes", n,
-             {Operand(Floats(n, 10, 200, 1)), Operand(Floats(n, 10, 200, 2)), Operand(years),
-              Output(4 * n), Output(4 * n)},
-             [&](const std::vector<const void*>& at) {
-               PackedArgs args;
-               for (int i = 0; i < 3; ++i) args.Add(at[i]);
-               args.Add(0.03f);
-               args.Add(0.25f);
-               args.Add(at[3]);
-               args.Add(at[4]);
-               args.Axes({n}, 0);
-               return args;
-             },
-             {0, 700});
-}
-
-TEST_F(CudaTest, AsianOptionABlockATask) {
-  const int64_t n = 5;
-  ExpectSame("asian_option", n,
-             {Operand(Floats(n, 90, 110, 1)), Operand(Floats(n, 90, 110, 2)),
-              Operand(Floats(n, 0.5f, 2, 3)), Output(4 * n)},
-             [&](const std::vector<const void*>& at) {
-               PackedArgs args;
-               for (int i = 0; i < 3; ++i) args.Add(at[i]);
-               args.Add(0.03f);
-               args.Add(0.25f);
-               args.Add(int32_t{6});
-               args.Add(int32_t{70});
-               args.Add(uint64_t{9});
-               args.Add(at[3]);
-               args.Axes({n}, 0);
-               return args;
-             },
-             {0, 3});
-}
-
-TEST_F(CudaTest, MonteCarloPi) {
-  ExpectSame("monte_carlo_pi", 5000, {},
-             [](const std::vector<const void*>&) {
-               PackedArgs args;
-               args.Add(uint64_t{77});
-               args.Axes({5000}, 0);
-               return args;
-             },
-             {0, 1, 1234});
-}
-
-TEST_F(CudaTest, HistogramAndKmerCount) {
-  const int64_t n = 3000;
-  const int32_t k = 4;
-  std::mt19937 random(1);
-  std::vector<uint8_t> base(n + k - 1);
-  for (auto& b : base) b = static_cast<uint8_t>("ACGTacgtN"[random() % 9]);
-  ExpectSame("histogram", n, {Operand(base)},
-             [&](const std::vector<const void*>& at) {
-               PackedArgs args;
-               args.Add(at[0]);
-               args.Axes({n}, 0);
-               return args;
-             },
-             {0, 100});
-  for (uint8_t canonical : {0, 1}) {
-    ExpectSame("kmer_count", n, {Operand(base)},
-               [&](const std::vector<const void*>& at) {
+TEST_F(CudaKernelsTest, Spin) {
+  std::vector<uint32_t> work(700);
+  for (auto& w : work) w = static_cast<uint32_t>(random_() % 50);
+  const auto job = [&](uint64_t seed, int64_t first) {
+    const auto n = static_cast<int64_t>(work.size());
+    return Job{n, first, {Operand(work), Output(8, n)}, [=](const auto& at, int64_t rows) {
                  PackedArgs args;
                  args.Add(at[0]);
-                 args.Add(k);
-                 args.Add(canonical);
-                 args.Axes({n}, 0);
+                 args.Add(seed);
+                 args.Add(at[1]);
+                 args.Axes({rows}, 0);
                  return args;
-               },
-               {0, 100});
+               }};
+  };
+  const std::vector<Job> jobs = {job(3, 50), job(8, 0)};
+  ExpectSame("spin", jobs);
+  EXPECT_EQ(OnCuda("spin", jobs, &random_)[0].As<uint64_t>(0), kernels::SpinReference(3, 50, work));
+}
+
+TEST_F(CudaKernelsTest, Saxpy) {
+  const auto job = [](float scale, const std::vector<float>& x, const std::vector<float>& y) {
+    const auto n = static_cast<int64_t>(x.size());
+    return Job{n, 0, {Operand(x), Operand(y), Output(4, n)}, [=](const auto& at, int64_t rows) {
+                 PackedArgs args;
+                 args.Add(scale);
+                 for (const void* p : at) args.Add(p);
+                 args.Axes({rows}, 0);
+                 return args;
+               }};
+  };
+  const auto x = Floats(2000, -9, 9), y = Floats(2000, -9, 9);
+  const std::vector<Job> jobs = {
+      job(1.3f, x, y), job(-2.7182817f, OddFloats(999, -1e4f, 1e4f), OddFloats(999, -1e4f, 1e4f))};
+  ExpectSame("saxpy", jobs);
+  EXPECT_EQ(OnCuda("saxpy", jobs, &random_)[0].As<float>(0), kernels::SaxpyReference(1.3f, x, y));
+}
+
+TEST_F(CudaKernelsTest, BlackScholesWithItsFaults) {
+  const auto job = [](float rate, float volatility, const std::vector<float>& s,
+                      const std::vector<float>& x, const std::vector<float>& y) {
+    const auto n = static_cast<int64_t>(s.size());
+    return Job{n,
+               9,
+               {Operand(s), Operand(x), Operand(y), Output(4, n), Output(4, n)},
+               [=](const auto& at, int64_t rows) {
+                 PackedArgs args;
+                 for (int i = 0; i < 3; ++i) args.Add(at[i]);
+                 args.Add(rate);
+                 args.Add(volatility);
+                 args.Add(at[3]);
+                 args.Add(at[4]);
+                 args.Axes({rows}, 0);
+                 return args;
+               }};
+  };
+  const int64_t n = 1500;
+  const auto s = Floats(n, 10, 200), x = Floats(n, 10, 200);
+  auto y = Floats(n, 0.02f, 5);
+  for (size_t i = 0; i < y.size(); i += 97) y[i] = -y[i];
+  const std::vector<Job> jobs = {
+      job(0.04f, 0.3f, s, x, y),
+      job(0.01f, 0.2f, OddFloats(n, 10, 200), OddFloats(n, 10, 200), OddFloats(n, -0.5f, 5))};
+  ExpectSame("black_scholes", jobs);
+  const Result found = OnCuda("black_scholes", jobs, &random_)[0];
+  for (size_t i = 0; i < y.size(); ++i) {
+    ASSERT_EQ(found.fault[i], y[i] < 0 ? 1 : 0);
+    if (y[i] < 0) continue;
+    const auto price = kernels::BlackScholesReference(s[i], x[i], y[i], 0.04f, 0.3f);
+    ASSERT_NEAR(found.As<float>(0)[i], price.call, 2e-6 * (s[i] + x[i])) << i;
+    ASSERT_NEAR(found.As<float>(1)[i], price.put, 2e-6 * (s[i] + x[i])) << i;
   }
 }
 
-TEST_F(CudaTest, GradientInLanes) {
-  const int64_t n = 300, d = 21;
-  std::vector<float> label(n);
-  for (int64_t i = 0; i < n; ++i) label[i] = i % 40 == 7 ? 0.5f : static_cast<float>(i % 2);
-  ExpectSame("gradient", n,
-             {Operand(Floats(n * d, -1, 1, 1)), Operand(label), Operand(Floats(d, -1, 1, 2))},
-             [&](const std::vector<const void*>& at) {
-               PackedArgs args;
-               for (const void* p : at) args.Add(p);
-               args.Axes({n, d}, 0);
-               return args;
-             },
-             {0, 5, 64, 128});
+TEST_F(CudaKernelsTest, AsianOption) {
+  const int64_t n = 7;
+  const auto s = Floats(n, 90, 110), x = Floats(n, 60, 100), y = Floats(n, 0.1f, 2);
+  const auto job = [&](int32_t steps, int32_t paths, uint64_t seed) {
+    return Job{n,
+               1000,
+               {Operand(s), Operand(x), Operand(y), Output(4, n)},
+               [=](const auto& at, int64_t rows) {
+                 PackedArgs args;
+                 for (int i = 0; i < 3; ++i) args.Add(at[i]);
+                 args.Add(0.05f);
+                 args.Add(0.3f);
+                 args.Add(steps);
+                 args.Add(paths);
+                 args.Add(seed);
+                 args.Add(at[3]);
+                 args.Axes({rows}, 0);
+                 return args;
+               }};
+  };
+  const std::vector<Job> jobs = {job(1, 1, 77), job(6, 70, 9), job(3, 64, 77)};
+  ExpectSame("asian_option", jobs);
+  const Result found = OnCuda("asian_option", jobs, &random_)[1];
+  for (int64_t i = 0; i < n; ++i) {
+    const kernels::AsianOptionInput in{s[i], x[i], y[i], 0.05f, 0.3f, 6, 70, 9};
+    EXPECT_NEAR(found.As<float>(0)[i], kernels::AsianOptionReference(in, 1000 + i), 2e-4) << i;
+  }
 }
 
-TEST_F(CudaTest, LinearAlongEitherAxis) {
-  const int64_t n = 9, m = 13, k = 40;
-  for (const int64_t split : {0, 1}) {
-    ExpectNear(
-        "linear", split == 0 ? n : m,
-        {Operand(Floats(n * k, -1, 1, 1)), Operand(Floats(m * k, -1, 1, 2)),
-         Operand(Floats(m, -1, 1, 3)), Output(4 * n * m)},
-        [&](const std::vector<const void*>& at) {
+TEST_F(CudaKernelsTest, MonteCarloPi) {
+  const auto job = [](uint64_t seed, int64_t first, int64_t n) {
+    return Job{n, first, {}, [=](const auto&, int64_t rows) {
+                 PackedArgs args;
+                 args.Add(seed);
+                 args.Axes({rows}, 0);
+                 return args;
+               }};
+  };
+  const int64_t far = (int64_t{1} << 34) - 203;  // blocks of its counter around 2^32
+  const std::vector<Job> jobs = {job(77, 1, 5000), job(78, far, 500), job(79, 0, 0)};
+  ExpectSame("monte_carlo_pi", jobs);
+  const auto found = OnCuda("monte_carlo_pi", jobs, &random_);
+  EXPECT_EQ(found[0].PartialAs<uint64_t>()[0], kernels::MonteCarloPiReference(77, 1, 5000));
+  EXPECT_EQ(found[1].PartialAs<uint64_t>()[0], kernels::MonteCarloPiReference(78, far, 500));
+}
+
+TEST_F(CudaKernelsTest, Histogram) {
+  const auto job = [](const std::vector<uint8_t>& value) {
+    return Job{
+        static_cast<int64_t>(value.size()), 0, {Operand(value)}, [](const auto& at, int64_t rows) {
           PackedArgs args;
-          for (const void* p : at) args.Add(p);
-          args.Axes({n, m, k}, split);
+          args.Add(at[0]);
+          args.Axes({rows}, 0);
           return args;
-        },
-        {0, 4}, 1e-5f * k);
+        }};
+  };
+  std::vector<uint8_t> skewed(6000), flat(100);
+  for (auto& v : skewed) v = static_cast<uint8_t>(random_() % 3 == 0 ? random_() : 200);
+  for (auto& v : flat) v = static_cast<uint8_t>(random_());
+  const std::vector<Job> jobs = {job(skewed), job(flat)};
+  ExpectSame("histogram", jobs);
+  EXPECT_THAT(OnCuda("histogram", jobs, &random_)[0].PartialAs<uint64_t>(),
+              ElementsAreArray(kernels::HistogramReference(skewed)));
+}
+
+TEST_F(CudaKernelsTest, KmerCount) {
+  for (const int32_t k : {1, 5}) {
+    const int64_t n = 2500;
+    std::vector<uint8_t> base(static_cast<size_t>(n + k - 1));
+    for (auto& b : base) b = static_cast<uint8_t>("ACGTacgtACGTACGTN"[random_() % 17]);
+    const auto job = [&](uint8_t canonical) {
+      return Job{n, 0, {Operand(base)}, [=](const auto& at, int64_t rows) {
+                   PackedArgs args;
+                   args.Add(at[0]);
+                   args.Add(k);
+                   args.Add(canonical);
+                   args.Axes({rows}, 0);
+                   return args;
+                 }};
+    };
+    const std::vector<Job> jobs = {job(0), job(1)};
+    ExpectSame("kmer_count", jobs);
+    const std::string_view text(reinterpret_cast<const char*>(base.data()), base.size());
+    const auto counts = OnCuda("kmer_count", jobs, &random_)[1].PartialAs<uint32_t>();
+    const auto expected = kernels::KmerCountReference(text, k, true);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), counts.begin())) << k;
   }
 }
 
-TEST_F(CudaTest, NoopAndSpin) {
-  const int64_t n = 400;
-  ExpectSame("noop", n, {Output(8 * n)},
-             [&](const std::vector<const void*>& at) {
-               PackedArgs args;
-               args.Add(uint64_t{4});
-               args.Add(at[0]);
-               args.Axes({n}, 0);
-               return args;
-             },
-             {0, 3});
-  std::vector<uint32_t> work(n);
-  for (int64_t i = 0; i < n; ++i) work[i] = static_cast<uint32_t>(i % 50);
-  ExpectSame("spin", n, {Operand(work), Output(8 * n)},
-             [&](const std::vector<const void*>& at) {
-               PackedArgs args;
-               args.Add(at[0]);
-               args.Add(uint64_t{4});
-               args.Add(at[1]);
-               args.Axes({n}, 0);
-               return args;
-             },
-             {0, 3});
+TEST_F(CudaKernelsTest, GradientLeafByLeaf) {
+  const int64_t n = 300, d = 21;
+  const auto x = Floats(n * d, -1, 1);
+  std::vector<float> label(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) label[i] = i % 40 == 7 ? 0.5f : static_cast<float>(i % 2);
+  const auto job = [&](const std::vector<float>& w, int64_t leaf) {
+    return Job{.tasks = n,
+               .buffers = {Operand(x, 4 * d), Operand(label), Operand(w, 0)},
+               .make =
+                   [=](const auto& at, int64_t rows) {
+                     PackedArgs args;
+                     for (const void* p : at) args.Add(p);
+                     args.Axes({rows, d}, 0);
+                     return args;
+                   },
+               .leaf = leaf};
+  };
+  const auto w = Floats(d, -1, 1);
+  const std::vector<Job> jobs = {job(w, n), job(Floats(d, -1, 1), 64), job(w, 5)};
+  ExpectSame("gradient", jobs);
+  const auto sums = OnCuda("gradient", jobs, &random_)[0].PartialAs<float>();
+  const auto expected = kernels::GradientReference(x, label, w);
+  for (int64_t j = 0; j < d; ++j) EXPECT_NEAR(sums[j], expected.grad[j], 1e-5 * n) << j;
+  const int64_t loss_at = (d * 4 + 63) / 64 * 64 / 4;
+  EXPECT_NEAR(sums[loss_at], expected.loss, 1e-5 * n);
+}
+
+TEST_F(CudaKernelsTest, LinearAlongEitherAxisWithinItsTolerance) {
+  const int64_t n = 9, m = 13, k = 40;
+  const auto x = Floats(n * k, -1, 1), w = Floats(m * k, -1, 1), b = Floats(m, -1, 1);
+  const std::vector<double> expected = kernels::LinearReference(x, w, b, k);
+  for (const int64_t split : {0, 1}) {
+    Buffer y = Output(4 * m, n);
+    if (split != 0) y.row_bytes = 0;
+    const Job job{.tasks = split == 0 ? n : m,
+                  .buffers = {Operand(x, split == 0 ? 4 * k : 0), Operand(w, 0), Operand(b, 0), y},
+                  .make =
+                      [=](const auto& at, int64_t rows) {
+                        PackedArgs args;
+                        for (const void* p : at) args.Add(p);
+                        args.Axes({split == 0 ? rows : n, m, k}, split);
+                        return args;
+                      },
+                  .sliceable = split == 0};
+    for (int round = 0; round < kRounds; ++round) {
+      for (const Result& found : OnCuda("linear", {job, job}, &random_)) {
+        const auto values = found.As<float>(0);
+        for (size_t i = 0; i < values.size(); ++i) {
+          const double tolerance =
+              FindKernel(*tandem_builtin_cuda_kernels(), "linear").tolerance * (1 + k);
+          ASSERT_NEAR(values[i], expected[i], tolerance) << "split " << split << ", element " << i;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
