@@ -23,8 +23,9 @@
 // alike. The device owns scratch, staging and accumulators' memory.
 //
 // A device with a memory of its own finds in `PartBuffer` what the arguments point to: it copies
-// inputs up, patches the pointers of its copy of the arguments, and copies outputs down. A CPU
-// ignores them.
+// inputs up, patches the pointers of its copy of the arguments, and copies outputs down. An
+// output's buffer belongs to the parts of one batch, which write all of it but what they skip. A
+// CPU ignores them.
 //
 // Thread-safety: Submit, SubmitWork, Collect and NewAccumulator are called from one thread.
 #ifndef TANDEM_WORKER_DEVICE_DEVICE_H_
@@ -80,6 +81,7 @@ struct PartBuffer {
   void* host = nullptr;
   uint64_t bytes = 0;
   bool output = false;
+  bool table = false;    // of items: TandemBytes, or TandemSink where it is an output
   uint64_t content = 0;  // equal for equal bytes, so that a device may keep them; 0: not known
 };
 
@@ -135,6 +137,11 @@ struct Batch {
   int64_t busy_ns = 0;
   // … and what of it the kernel's own host stages took.
   int64_t host_ns = 0;
+  // Of a device with a memory of its own: what its copies and grids took (0 where it has no clock),
+  // and what was copied.
+  int64_t up_ns = 0, grid_ns = 0, down_ns = 0;
+  uint64_t bytes_up = 0, bytes_down = 0;
+  bool first_launch = false;  // of its kernel on this device, which costs more than others
 };
 
 // Host work that is no kernel's: merging partials.
@@ -148,6 +155,8 @@ class Device {
  public:
   virtual ~Device() = default;  // waits until everything submitted is done
   virtual const DeviceProperties& properties() const = 0;
+  // Not OK: the device is to be given up, with its process. Any thread.
+  virtual absl::Status health() const { return absl::OkStatus(); }
 
   // REQUIRES: lane < properties().lanes; the batch has a part, and `done`.
   virtual void Submit(uint32_t lane, Batch* batch) = 0;

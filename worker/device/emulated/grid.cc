@@ -156,11 +156,13 @@ absl::Status RunGrid(const TandemKernelV1& kernel, absl::Span<const TandemPart> 
   }
   if (tasks == 0) return absl::OkStatus();
   Runner runner(kernel, parts, body);
-  constexpr uint32_t kAtOnce = TANDEM_WHOLE_LEAF | TANDEM_OWN_LAUNCHER;
+  // Where it shows which tasks share a call, a part is one.
+  constexpr uint32_t kAtOnce = TANDEM_WHOLE_LEAF | TANDEM_OWN_LAUNCHER | TANDEM_OWN_MERGE;
+  const bool whole = (kernel.flags & kAtOnce) != 0 || kernel.output_class == TANDEM_CLASS_TOLERANT;
   absl::Status status;
   {
     const EmulatedMemory::Opened opened(memory);
-    if ((kernel.flags & kAtOnce) != 0) {
+    if (whole) {
       status = runner.WholeParts();
     } else {
       const uint64_t threads = (kernel.flags & TANDEM_BLOCK_A_TASK) != 0 ? kBlockThreads : 1;
