@@ -74,8 +74,8 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(workers[0]["devices"][0]["kind"], "cpu")
         kernels = self.cluster.tandem("kernel", "ls", "-o", "name")[0].split()
         self.assertEqual(sorted(kernels), sorted(
-            ["asian_option", "black_scholes", "gradient", "histogram", "image_sobel", "image_thumbnail", "kmer_count",
-             "linear", "monte_carlo_pi", "noop", "saxpy", "spin"]))
+            ["asian_option", "bilateral_filter", "black_scholes", "gemm", "gradient", "histogram", "image_sobel",
+             "image_thumbnail", "kmer_count", "linear", "mandelbrot", "monte_carlo_pi", "noop", "saxpy", "sort", "spin"]))
 
     def test_a_dry_run_tells_the_plan_and_submits_nothing(self):
         before = self.cluster.tandem("job", "ls", "-o", "name")[0]

@@ -54,6 +54,43 @@ class OperandsTest(ClusterCase):
                 self.ok("run", "linear", *args, "--out", "y=@" + self.path("y.npy"), "--force", "-q")
                 numpy.testing.assert_allclose(numpy.load(self.path("y.npy")), want, rtol=1e-4)
 
+    def test_gemm_split_either_way_is_the_product(self):
+        rng = numpy.random.default_rng(6)
+        a, b = rng.random((70, 33), "f4") - 0.5, rng.random((33, 41), "f4") - 0.5
+        operands = ["a=@" + self.save("a.npy", a), "b=@" + self.save("b.npy", b)]
+        for split in ("m", "n"):
+            self.ok("run", "gemm", *operands, "--split", split, "--grain", "4", "--max-lease", "2",
+                    "--out", "c=@" + self.path("c.npy"), "--force", "-q")
+            numpy.testing.assert_allclose(numpy.load(self.path("c.npy")), a.astype("f8") @ b, atol=1e-5)
+
+    def test_sort_merges_runs_of_leaves(self):
+        key = numpy.random.default_rng(7).integers(-2 ** 63, 2 ** 63 - 1, 100_001)
+        for grain in ("1000", "65536"):
+            self.ok("run", "sort", "key=@" + self.save("key.npy", key), "--grain", grain,
+                    "--out", "sorted=@" + self.path("sorted.npy"), "--force", "-q")
+            numpy.testing.assert_array_equal(numpy.load(self.path("sorted.npy")), numpy.sort(key))
+
+    def test_mandelbrot_and_bilateral_filter_make_their_pictures(self):
+        self.ok("run", "mandelbrot", "n=12000", "width=120", "pixel=0.025", "limit=50", "left=-2.25", "top=1.25",
+                "--out", "steps=@" + self.path("steps.npy"), "--force", "-q")
+        y, x = numpy.divmod(numpy.arange(12000), 120)
+        c, z = (-2.25 + x * 0.025) + 1j * (1.25 - y * 0.025), numpy.zeros(12000, "c16")
+        steps, inside = numpy.zeros(12000, "i4"), numpy.ones(12000, bool)
+        for _ in range(50):
+            z[inside] = z[inside] ** 2 + c[inside]
+            inside &= numpy.abs(z) <= 2
+            steps += inside
+        # A point whose orbit touches the circle may go either way by its last bit.
+        self.assertLess(numpy.count_nonzero(numpy.load(self.path("steps.npy")) != steps), 12)
+        image = numpy.zeros((3, 20, 30), "f4")
+        image[:, :, 15:] = 1
+        image += numpy.random.default_rng(8).normal(0, 0.02, image.shape).astype("f4")
+        self.ok("run", "bilateral_filter", "image=@" + self.save("image.npy", image), "sigma_value=0.1",
+                "--out", "smooth=@" + self.path("smooth.npy"), "--force", "-q")
+        smooth = numpy.load(self.path("smooth.npy"))
+        self.assertLess(smooth[:, :, :15].std(), 0.01)  # noise goes, the edge stays
+        self.assertGreater((smooth[:, :, 15] - smooth[:, :, 14]).min(), 0.9)
+
     def test_raw_files_take_their_shape_from_what_is_known(self):
         x = numpy.arange(12, dtype="<f4")
         raw = self.write("x.raw", x.tobytes())

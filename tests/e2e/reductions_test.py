@@ -13,7 +13,7 @@ PROBES = os.path.join(os.path.dirname(BIN), "tests", "kernels", "tandem_sdk_prob
 
 
 class OwnMergeTest(unittest.TestCase):
-    """`sort` of the SDK's probes: sorted runs that its own Merge joins."""
+    """`insertion_sort` of the SDK's probes: sorted runs that its own Merge joins."""
 
     @classmethod
     def setUpClass(cls):
@@ -32,7 +32,7 @@ class OwnMergeTest(unittest.TestCase):
     def sorted_by_tandem(self, keys, *flags):
         given, out = self.cluster.path("key.npy"), self.cluster.path("sorted.npy")
         write_npy(given, "<i4", (len(keys),), keys)
-        self.cluster.tandem("run", "sort", f"key=@{given}", "--force", "--out", f"sorted=@{out}", *flags)
+        self.cluster.tandem("run", "insertion_sort", f"key=@{given}", "--force", "--out", f"sorted=@{out}", *flags)
         shape, values = read_npy(out)
         self.assertEqual(shape, (len(keys),))
         return list(values)
@@ -56,7 +56,7 @@ class OwnMergeTest(unittest.TestCase):
         keys = self.keys(1000, 3)
         given, out = self.cluster.path("key.npy"), self.cluster.path("later.npy")
         write_npy(given, "<i4", (len(keys),), keys)
-        job = str(self.cluster.submit("sort", f"key=@{given}", "--grain", "10"))
+        job = str(self.cluster.submit("insertion_sort", f"key=@{given}", "--grain", "10"))
         self.cluster.tandem("job", "wait", job)
         self.cluster.tandem("job", "results", job, "--out", f"sorted=@{out}")
         self.assertEqual(list(read_npy(out)[1]), sorted(keys))
@@ -65,7 +65,7 @@ class OwnMergeTest(unittest.TestCase):
         self.assertIn("is one value of all tasks", err)
 
     def test_what_no_executor_could_hold_is_refused_at_once(self):
-        code, _, err = self.cluster.run("run", "sort", "key=iota", "n=2000000000")
+        code, _, err = self.cluster.run("run", "insertion_sort", "key=iota", "n=2000000000")
         self.assertEqual(code, 2, err)
         self.assertIn("(TOO_LARGE)", err)
         self.assertIn("more than 4GiB that a partial may have", err)

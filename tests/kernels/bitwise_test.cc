@@ -170,6 +170,47 @@ TEST_P(BitwiseTest, NoopAndSpin) {
   ExpectSameBytes("spin", n, spin);
 }
 
+TEST_P(BitwiseTest, BilateralFilter) {
+  const int64_t n = 5, h = 18, w = 70;
+  const auto image = Floats(n * h * w, 0, 1, 1);
+  const Job job = [=, &image](const TandemKernelV1& kernel, const Pieces& pieces) {
+    std::vector<float> smooth(n * h * w);
+    PackedArgs args;
+    args.Add(image.data());
+    args.Add(int32_t{2});
+    args.Add(1.5f);
+    args.Add(0.2f);
+    args.Add(smooth.data());
+    args.Axes({n, h, w}, 0);
+    for (const auto& [begin, end] : pieces) RunPart(kernel, args, {begin, begin}, end - begin);
+    std::vector<uint8_t> bytes;
+    Append(&bytes, smooth.data(), n * h * w);
+    return bytes;
+  };
+  constexpr int kFewCuts = 50;  // an image is one task: there are few ways to cut five
+  ExpectSameBytes("bilateral_filter", n, job, kFewCuts);
+}
+
+TEST_P(BitwiseTest, Mandelbrot) {
+  const int64_t n = 1501;
+  const Job job = [=](const TandemKernelV1& kernel, const Pieces& pieces) {
+    std::vector<int32_t> steps(n);
+    PackedArgs args;
+    args.Add(int32_t{41});
+    args.Add(-2.0);
+    args.Add(1.1);
+    args.Add(0.07);
+    args.Add(int32_t{60});
+    args.Add(steps.data());
+    args.Axes({n}, 0);
+    for (const auto& [begin, end] : pieces) RunPart(kernel, args, {begin, begin}, end - begin);
+    std::vector<uint8_t> bytes;
+    Append(&bytes, steps.data(), n);
+    return bytes;
+  };
+  ExpectSameBytes("mandelbrot", n, job);
+}
+
 TEST_P(BitwiseTest, MonteCarloPi) {
   ExpectSameBytes("monte_carlo_pi", 1999, ExactJob([] {
                     PackedArgs args;

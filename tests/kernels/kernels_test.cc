@@ -6,21 +6,27 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/asian_option/asian_option_ref.h"
+#include "kernels/bilateral_filter/bilateral_filter_ref.h"
 #include "kernels/black_scholes/black_scholes_ref.h"
+#include "kernels/gemm/gemm_ref.h"
 #include "kernels/gradient/gradient_ref.h"
 #include "kernels/histogram/histogram_ref.h"
 #include "kernels/kmer_count/kmer_count_ref.h"
 #include "kernels/linear/linear_ref.h"
+#include "kernels/mandelbrot/mandelbrot_ref.h"
 #include "kernels/monte_carlo_pi/monte_carlo_pi_ref.h"
 #include "kernels/noop/noop_ref.h"
 #include "kernels/saxpy/saxpy_ref.h"
+#include "kernels/sort/sort_ref.h"
 #include "kernels/spin/spin_ref.h"
 #include "tests/kernels/harness.h"
 #include "tests/kernels/isa_test.h"
@@ -363,6 +369,169 @@ TEST_P(KernelsTest, GradientSurvivesLargeScores) {
   RunPart(Kernel("gradient"), args, {0, 0}, 2, fault, sums.data());
   EXPECT_EQ(*sums.as<float>(), 2e4f);
   EXPECT_EQ(*sums.as<float>(64), 2e4f);
+}
+
+TEST_P(KernelsTest, BilateralFilterIsTheWeighedMean) {
+  const auto run = [&](const std::vector<float>& image, int64_t n, int64_t h, int64_t w,
+                       const kernels::BilateralFilterScalars& scalars) {
+    std::vector<float> smooth(n * h * w, -1);
+    PackedArgs args;
+    args.Add(image.data());
+    args.Add(scalars.radius);
+    args.Add(static_cast<float>(scalars.sigma_space));
+    args.Add(static_cast<float>(scalars.sigma_value));
+    args.Add(smooth.data());
+    args.Axes({n, h, w}, 0);
+    RunPart(Kernel("bilateral_filter"), args, {0, 0}, n);
+    return smooth;
+  };
+  for (const auto& [h, w] :
+       {std::pair{1, 1}, {0, 5}, {5, 0}, {7, 3}, {16, 64}, {17, 65}, {33, 130}}) {
+    for (const int32_t radius : {1, 4}) {
+      const kernels::BilateralFilterScalars scalars{radius, 1.5, 0.25};
+      const int64_t n = 2;
+      const auto image = Floats(n * h * w, 0, 1);
+      const auto smooth = run(image, n, h, w, scalars);
+      for (int64_t i = 0; i < n; ++i) {
+        const auto expected = kernels::BilateralFilterReference(
+            std::span(image).subspan(i * h * w, h * w), h, w, scalars);
+        for (int64_t j = 0; j < h * w; ++j) {
+          ASSERT_NEAR(smooth[i * h * w + j], expected[j], 1e-5) << h << " x " << w << ", " << j;
+        }
+      }
+    }
+  }
+  // A step far above sigma_value stays one: what averages over all of the square would not.
+  const std::vector<float> step = {0, 0, 0, 10, 10, 10};
+  EXPECT_THAT(run(step, 1, 1, 6, {16, 1000, 0.1}),
+              testing::Pointwise(testing::FloatNear(1e-4f), step));
+  // A pixel that is none spoils what sees it, nothing else.
+  const std::vector<float> nan = {kNan, 1, 1, 1};
+  EXPECT_EQ(std::bit_cast<uint32_t>(run(nan, 1, 1, 4, {1, 1, 1})[1]), 0x7fc00000u);
+  EXPECT_EQ(run(nan, 1, 1, 4, {1, 1, 1})[2], 1);
+}
+
+TEST_P(KernelsTest, GemmIsWithinItsTolerance) {
+  const TandemKernelV1& kernel = Kernel("gemm");
+  for (const auto& [m, n, k] : {std::tuple{0, 3, 5},
+                                {3, 0, 5},
+                                {1, 1, 1},
+                                {3, 4, 0},
+                                {5, 7, 31},
+                                {13, 9, 130},
+                                {64, 65, 200}}) {
+    const auto a = Floats(m * k, -1, 1), b = Floats(k * n, -1, 1);
+    const std::vector<double> expected = kernels::GemmReference(a, b, m, n, k);
+    for (const int64_t split : {0, 1}) {
+      std::vector<float> c(m * n, 77);
+      const int64_t tasks = split == 0 ? m : n;
+      std::vector<uint8_t> fault(tasks, 9);
+      PackedArgs args;
+      args.Add(a.data());
+      args.Add(b.data());
+      args.Add(c.data());
+      args.Axes({m, n, k}, split);
+      for (const auto& [begin, end] : RandomCut(tasks, random_)) {
+        EXPECT_EQ(RunPart(kernel, args, {begin, begin}, end - begin, fault.data() + begin), 0);
+      }
+      EXPECT_EQ(std::ranges::count(fault, 0), tasks);
+      for (size_t i = 0; i < c.size(); ++i) {
+        ASSERT_NEAR(c[i], expected[i], kernel.tolerance * (1 + k)) << split << " " << i;
+      }
+    }
+  }
+}
+
+TEST_P(KernelsTest, GemmOfMoreThanItsLibraryCountsFailsWithItsReason) {
+  const float a = 0, b = 0;
+  float c = 5;
+  uint8_t fault[2] = {9, 9};
+  PackedArgs args;
+  args.Add(&a);
+  args.Add(&b);
+  args.Add(&c);
+  args.Axes({2, 1, int64_t{1} << 31}, 0);
+  EXPECT_EQ(RunPart(Kernel("gemm"), args, {0, 0}, 2, fault), 2);
+  EXPECT_THAT(fault, testing::Each(1));
+  EXPECT_EQ(c, 5);
+}
+
+TEST_P(KernelsTest, MandelbrotCountsTheStepsOfEachPixel) {
+  const int32_t width = 37, limit = 200;
+  const int64_t n = 1000, first = 5;
+  const double left = -2.1, top = 1.2, pixel = 0.09;
+  std::vector<int32_t> steps(n, -1);
+  PackedArgs args;
+  args.Add(width);
+  args.Add(left);
+  args.Add(top);
+  args.Add(pixel);
+  args.Add(limit);
+  args.Add(steps.data());
+  args.Axes({n}, 0);
+  RunPart(Kernel("mandelbrot"), args, {first, 0}, n);
+  int inside = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t id = first + i;
+    const std::complex<long double> c(left + static_cast<double>(id % width) * pixel,
+                                      top - static_cast<double>(id / width) * pixel);
+    ASSERT_EQ(steps[i], kernels::MandelbrotReference(c, limit)) << c;
+    inside += steps[i] == limit;
+  }
+  EXPECT_GT(inside, 100);
+  EXPECT_LT(inside, 500);
+}
+
+TEST_P(KernelsTest, MandelbrotKnowsPointsThatNeverLeaveAndThatLeaveAtOnce) {
+  const auto steps = [&](double x, double y, int32_t limit) {
+    std::vector<int32_t> of(20, -1);  // a pixel of no extent: twenty times the same
+    PackedArgs args;
+    args.Add(int32_t{1});
+    args.Add(x);
+    args.Add(y);
+    args.Add(0.0);
+    args.Add(limit);
+    args.Add(of.data());
+    args.Axes({20}, 0);
+    RunPart(Kernel("mandelbrot"), args, {0, 0}, 20);
+    EXPECT_THAT(of, testing::Each(of[0]));
+    return of[0];
+  };
+  EXPECT_EQ(steps(0, 0, 12345), 12345);
+  EXPECT_EQ(steps(-2, 0, 1000), 1000) << "2 again and again: on the circle";
+  EXPECT_EQ(steps(0, 1, 1000), 1000);
+  EXPECT_EQ(steps(2.0000001, 0, 1000), 0);
+  EXPECT_EQ(steps(1, 0, 1000), 2) << "1, 2, 5";
+  EXPECT_EQ(steps(kInf, 0, 1000), 0);
+  EXPECT_EQ(steps(kNan, 0, 1000), 0);
+  EXPECT_EQ(steps(0, 0, 1), 1);
+}
+
+TEST_P(KernelsTest, SortOrdersRunsAndMergesThem) {
+  const TandemKernelV1& kernel = Kernel("sort");
+  for (const int64_t n : kSizes) {
+    std::vector<int64_t> key(n);
+    for (int64_t& k : key) {
+      k = static_cast<int64_t>(random_()) >> (random_() % 60);
+      if (random_() % 16 == 0)
+        k = random_() % 2 == 0 ? std::numeric_limits<int64_t>::min()
+                               : std::numeric_limits<int64_t>::max();
+    }
+    PackedArgs args;
+    args.Add(key.data());
+    args.Axes({n}, 0);
+    AlignedBytes all(kernel.partial_bytes(args.data(), n) + 1);
+    int64_t merged = 0;
+    for (const auto& [begin, end] : RandomCut(n, random_)) {
+      AlignedBytes run(kernel.partial_bytes(args.data(), end - begin) + 1);
+      RunPart(kernel, args, {begin, begin}, end - begin, nullptr, run.data());
+      EXPECT_EQ(kernel.merge(args.data(), all.data(), merged, run.data(), end - begin), 0);
+      merged += end - begin;
+    }
+    EXPECT_EQ(merged, n);
+    const std::vector<int64_t> expected = kernels::SortReference(key);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), all.as<int64_t>())) << n;
+  }
 }
 
 TANDEM_FOR_EACH_ISA(KernelsTest);

@@ -270,7 +270,7 @@ TEST_P(SdkTest, NarrowingRoundsToNearestEven) {
 }
 
 TEST_P(SdkTest, OwnMergeMergesRuns) {
-  const TandemKernelV1& kernel = Kernel("sort");
+  const TandemKernelV1& kernel = Kernel("insertion_sort");
   EXPECT_EQ(kernel.flags, uint32_t{TANDEM_OWN_MERGE | TANDEM_OWN_LAUNCHER});
   const std::vector<int32_t> key{5, -1, 7, 7, 0, 3, 2, -9, 4};
   PackedArgs args;

@@ -181,7 +181,7 @@ struct Upper {
 #if TANDEM_CPU_FORMS
 // A kernel's own merge: sorted runs.
 struct Sort {
-  static constexpr char kName[] = "sort";
+  static constexpr char kName[] = "insertion_sort";
   static constexpr char kSignature[] = "key[n]:i32 -> sorted[n]:i32 : merge";
   static constexpr auto kClass = tandem::OutputClass::kExact;
   static constexpr double kCostNs = 20;

@@ -333,9 +333,14 @@ struct CudaEntries {
   static int32_t LaunchOwn(const TandemPart* parts, const void*, int32_t count, int64_t,
                            void* workspace, void* stream) {
     for (int32_t i = 0; i < count; ++i) {
-      const int32_t error = K::Launch(*static_cast<const typename K::Args*>(parts[i].args),
-                                      Task{parts[i].first.id, parts[i].first.row}, parts[i].tasks,
-                                      workspace, Stream{stream});
+      const auto& args = *static_cast<const typename K::Args*>(parts[i].args);
+      const Task first{parts[i].first.id, parts[i].first.row};
+      int32_t error;
+      if constexpr (kHasMerge<K>) {
+        error = K::Launch(args, first, parts[i].tasks, parts[i].partial, workspace, Stream{stream});
+      } else {
+        error = K::Launch(args, first, parts[i].tasks, workspace, Stream{stream});
+      }
       if (error != cudaSuccess) return error;
     }
     return cudaSuccess;
