@@ -30,6 +30,7 @@ LIBRARIES = [
     ("cli", ("CLI/",)),
     ("toml", ("toml.hpp", "toml/")),
     ("blas", ("cblas", "openblas")),
+    ("highway", ("hwy/",)),
     ("gtest", ("gtest/", "gmock/")),
     ("benchmark", ("benchmark/",)),
 ]
@@ -71,7 +72,7 @@ BORDERS = {
                         libs=["absl", "proto", "grpc", "cli", "json", "toml"]),
     "client/": dict(own=["common/"],
                     libs=["absl", "proto", "grpc", "cli", "json", "openssl", "xxhash"]),
-    "kernels/": dict(own=["kernels/"], libs=["image"]),
+    "kernels/": dict(own=["kernels/"], libs=["blas", "highway", "image"]),
 }
 
 # A kernel's body, kernels/NAME/NAME.h, compiles freestanding: the SDK and these headers, no others.
