@@ -35,12 +35,14 @@ void WorkerCore::On(ExecutorReady event, MonoTime, Effects*) {
   if (groups_.size() < owner.groups) groups_.resize(owner.groups);
 }
 
-void WorkerCore::On(PieceFinished event, MonoTime, Effects* effects) {
+void WorkerCore::On(PieceFinished event, MonoTime now, Effects* effects) {
   InFlightPiece piece;
+  TellFinished(event, now);
   if (!TakePieceOf(event.executor, event.piece, PieceKind::kRun, &piece)) {
     outbox_.Discard(event.executor, event.outputs, effects);
     return;
   }
+  groups_[piece.group].busy_since = groups_[piece.group].last_end = now;
   piece.owner->losses = 0;
   JobState* job = FindJob(piece.job);
   if (job != nullptr) job->losses = 0;
@@ -93,9 +95,11 @@ void WorkerCore::Learn(JobState* job, double tasks, absl::Duration busy) {
   kernel.fixed_seconds = job->rate.fixed() + absl::ToDoubleSeconds(options_.pull.piece_overhead);
 }
 
-void WorkerCore::On(MergeFinished event, MonoTime, Effects* effects) {
+void WorkerCore::On(MergeFinished event, MonoTime now, Effects* effects) {
   InFlightPiece piece;
-  if (!TakePieceOf(event.executor, event.piece, PieceKind::kMerge, &piece) || piece.is_void) {
+  const bool known = TakePieceOf(event.executor, event.piece, PieceKind::kMerge, &piece);
+  if (known) groups_[piece.group].busy_since = groups_[piece.group].last_end = now;
+  if (!known || piece.is_void) {
     outbox_.Discard(event.executor, event.outputs, effects);
     return;
   }
@@ -189,6 +193,7 @@ void WorkerCore::On(ExecutorLost event, MonoTime now, Effects* effects) {
   explained |= !begun.empty();
   for (auto& [id, job] : jobs_) {
     if (job.owner != &owner) continue;
+    job.pulls.reset();
     std::vector<PieceId> held;
     for (const auto& [piece, part] : job.accumulator.pieces) held.push_back(piece);
     RunAgain(&job, std::move(held), effects);

@@ -49,6 +49,11 @@ void WorkerCore::CheckInvariants() const {
     const auto counted = by_job.find(id);
     CHECK_EQ(job.in_flight, counted == by_job.end() ? 0u : counted->second.first);
     CHECK_EQ(job.running_leaves, counted == by_job.end() ? 0u : counted->second.second);
+    uint32_t pulled = 0;
+    if (job.pulls != nullptr) {
+      for (const JobPulls::OfGroup& own : job.pulls->groups) pulled += own.in_flight;
+    }
+    CHECK_EQ(job.in_flight, pulled);
     uint64_t leaves = 0;
     absl::Duration work;
     for (const auto& [piece, held] : job.accumulator.pieces) {

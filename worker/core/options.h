@@ -8,11 +8,13 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "worker/core/puller.h"
 
 namespace tandem::worker {
 
-// How much work a core group pulls at a time (architecture.md §3.4).
+// How much work a core group pulls at a time, besides what its job's puller decides (puller.h).
 struct PullOptions {
+  PullerOptions puller;
   uint32_t pieces_per_group = 2;  // running and queued, of any size
   // Beyond those, small ones, which the executor runs in one batch: while all of a group's are
   // predicted to take less than this together.
@@ -20,7 +22,6 @@ struct PullOptions {
   uint32_t small_pieces_max = 256;
   // Until the job itself is measured: a piece, and all such pieces of a group together. What its
   // data makes of its cost neither the hint nor the kernel's other jobs can tell.
-  absl::Duration probe = absl::Milliseconds(1);
   absl::Duration unproven_max = absl::Milliseconds(2);
   // The same in leaves of one piece, since what is believed of a job may be wrong by any factor: it
   // costs a long job a round trip or two.
@@ -28,11 +29,12 @@ struct PullOptions {
   double growth_max = 16;  // beyond a probe, a piece over the largest of the job that has finished
   absl::Duration piece_overhead =
       absl::Microseconds(100);                         // the least fixed cost: two processes woken
-  absl::Duration piece_max = absl::Milliseconds(500);  // the largest piece
-  double quantum_fixed_costs = 8;                      // quantum = max(8 × fixed cost,
-  double quantum_of_rest = 0.02;                       //               2 % of what remains);
-  double quantum_of_rest_alone = 0.1;                  // nobody else pulls: only overhead counts
   absl::Duration owner_turn = absl::Milliseconds(50);  // a group's, while another waits
+  // Jobs that are asked whether they have something for a group, when those before them have not:
+  // of one that is idle, and of one that only looks for its next piece.
+  uint32_t asks_idle_max = 64;
+  uint32_t asks_busy_max = 4;
+  uint32_t take_back_jobs_max = 64;  // that are looked at, at a time
 };
 
 // When an accumulator is closed and its partial pushed.

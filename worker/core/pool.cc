@@ -42,6 +42,20 @@ LeaseRun Pool::TakeFront(uint64_t count) {
   return taken;
 }
 
+LeaseRun Pool::TakeBack(uint64_t count) {
+  LeaseRun& back = runs_.back();
+  DCHECK(count >= 1 && count <= back.count());
+  leaves_ -= count;
+  if (count == back.count()) {
+    LeaseRun taken = std::move(back);
+    runs_.pop_back();
+    return taken;
+  }
+  LeaseRun taken = back.Part(back.end() - count, count);
+  back.leaves.count -= count;
+  return taken;
+}
+
 std::vector<LeaseRun> Pool::TakeWithin(uint64_t from, uint64_t to) {
   std::vector<LeaseRun> taken;
   std::deque<LeaseRun> kept;

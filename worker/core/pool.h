@@ -1,7 +1,7 @@
 // Pool: the unstarted leaves of one job at this worker, in the order in which they are to be run.
 //
 //   pool.PushBack(LeaseRun::Of(grant, epoch, tree.leaf_count()));
-//   LeaseRun piece = pool.TakeFront(leaves);
+//   LeaseRun piece = pool.TakeFront(leaves);   // or TakeBack: devices pull from both ends
 //
 // Thread-safety: as a container. Invariants: 1. no run is empty; 2. leaves() is their sum.
 #ifndef TANDEM_WORKER_CORE_POOL_H_
@@ -23,6 +23,7 @@ class Pool {
   uint64_t leaves() const { return leaves_; }
   // REQUIRES: !empty().
   const LeaseRun& front() const { return runs_.front(); }
+  const LeaseRun& back() const { return runs_.back(); }
   const std::deque<LeaseRun>& runs() const { return runs_; }
 
   // An empty run changes nothing.
@@ -31,6 +32,8 @@ class Pool {
   void PushFront(LeaseRun run);
   // Takes the first `count` leaves of the first run. REQUIRES: 1 <= count <= front().count().
   LeaseRun TakeFront(uint64_t count);
+  // Takes the last `count` leaves of the last run. REQUIRES: 1 <= count <= back().count().
+  LeaseRun TakeBack(uint64_t count);
   // Takes every leaf in [from, to).
   std::vector<LeaseRun> TakeWithin(uint64_t from, uint64_t to);
   std::vector<LeaseRun> TakeAll();

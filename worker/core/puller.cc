@@ -134,7 +134,7 @@ Puller::Decision Puller::Ask(uint32_t device, MonoTime now, const Rest& rest) co
     return decision;
   }
   const bool proven = state.weight > 0;
-  if (!proven && !state.held.empty()) return decision;
+  if (!proven && state.held.size() >= state.setup.probes_max) return decision;
   if (state.slope <= 0) {
     decision.leaves = 1;
     return decision;
@@ -149,10 +149,12 @@ Puller::Decision Puller::Ask(uint32_t device, MonoTime now, const Rest& rest) co
   }
   double target = options_.probe_seconds;
   if (proven) {
-    const double quantum =
-        std::max(options_.quantum_fixed_costs * fixed, options_.quantum_of_rest * ends.all);
+    const bool alone = Alone();
+    const double of_rest = alone ? options_.quantum_of_rest_alone : options_.quantum_of_rest;
+    const double quantum = std::max(options_.quantum_fixed_costs * fixed, of_rest * ends.all);
     target = std::min(quantum, (ends.all - self.free_in) / 2);
-    target = std::max(target, options_.least_fixed_costs * fixed);
+    target = std::max(target,
+                      (alone ? options_.quantum_fixed_costs : options_.least_fixed_costs) * fixed);
     target = std::min(target, options_.piece_seconds_max);
   }
   const double leaves = std::clamp(target / std::max(self.slope, kSlopeMin), 1.0, kLeavesMax);
@@ -217,38 +219,42 @@ Puller::Held* Puller::Find(uint32_t device, PieceId piece) {
   return nullptr;
 }
 
-void Puller::Finished(uint32_t device, PieceId piece, MonoTime now, Launch launch) {
+void Puller::Finished(uint32_t device, PieceId piece, MonoTime now, Launch launch,
+                      std::optional<double> measured) {
   Held* held = Find(device, piece);
   if (held == nullptr) return;  // of before it was lost
   DeviceState& state = devices_[device];
-  const double seconds = SecondsSince(now, std::max(held->since, state.last_end));
+  const double seconds =
+      measured.value_or(SecondsSince(now, std::max(held->since, state.last_end)));
   const auto leaves = static_cast<double>(held->leaves);
   state.held.erase(state.held.begin() + (held - state.held.data()));
   state.last_end = now;
-  if (launch == Launch::kWarm) return Learn(&state, leaves, seconds);
+  if (launch == Launch::kWarm) return Learn(&state, leaves, seconds, measured ? 0 : 1);
   // It was no slower than this.
   const double most = std::max(seconds / leaves, kSlopeMin);
   state.slope = state.slope > 0 ? std::min(state.slope, most) : most;
 }
 
-void Puller::Learn(DeviceState* device, double leaves, double seconds) {
-  if (device->weight > 0) LearnSpread(*device, leaves, seconds);
+void Puller::Learn(DeviceState* device, double leaves, double seconds, double fixed_costs) {
+  if (device->weight > 0) {
+    LearnSpread(*device, leaves, seconds - fixed_costs * device->setup.fixed_seconds);
+  }
   // The more uneven leaves are, the more of them make a mean.
   const double mean_of = Variance() / (kMeanErrorMax * kMeanErrorMax);
   const double keep = 1 - std::min(1 / options_.memory_pieces, leaves / std::max(mean_of, leaves));
   device->weight = device->weight * keep + 1;
+  device->fixed_costs = device->fixed_costs * keep + fixed_costs;
   device->leaves = device->leaves * keep + leaves;
   device->seconds = device->seconds * keep + seconds;
   const double fixed =
-      std::min(device->weight * device->setup.fixed_seconds, kFixedShareMax * device->seconds);
+      std::min(device->fixed_costs * device->setup.fixed_seconds, kFixedShareMax * device->seconds);
   device->slope = std::max((device->seconds - fixed) / device->leaves, kSlopeMin);
 }
 
 // The mean of n leaves that differ independently errs by the n-th part of a leaf's variance.
 void Puller::LearnSpread(const DeviceState& device, double leaves, double seconds) {
   const double mean = device.slope * leaves;
-  const double error =
-      std::clamp((seconds - device.setup.fixed_seconds - mean) / mean, -kErrorMax, kErrorMax);
+  const double error = std::clamp((seconds - mean) / mean, -kErrorMax, kErrorMax);
   const double keep = 1 - 1 / kSpreadMemory;
   errors_ = errors_ * keep + error * error;
   errors_expected_ = errors_expected_ * keep + 1 / leaves;
@@ -274,6 +280,11 @@ double Puller::MeanRate() const {
     ++devices;
   }
   return devices > 0 ? rate / devices : 0;
+}
+
+bool Puller::Alone() const {
+  return std::count_if(devices_.begin(), devices_.end(),
+                       [](const DeviceState& state) { return state.there; }) == 1;
 }
 
 void Puller::Occupied(uint32_t device, MonoTime until) { devices_[device].occupied_until = until; }

@@ -13,6 +13,7 @@
 //   what remains  the pool and the share still to come, as seconds of all devices together
 //   a pull        <= rate × min(quantum, half of what remains)
 //   quantum       max(8 × fixed cost, 2 % of what remains)
+//   alone         a device that nobody helps takes more at a time: only overhead counts
 //   no pull       that would end after the others could have finished all that remains
 //   a steal       when the pool has nothing: of the piece that ends last, so many of its unstarted
 //                 leaves, from its far end, that both devices end at the same time
@@ -28,7 +29,7 @@
 //
 // Thread-safety: one thread. Cost: a pull with all that belongs to it, O(devices).
 // Invariants: 1. when all devices were asked and the pool has a leaf, some device holds a piece or
-// is occupied; 2. no more than pieces_max pieces a device; one while its rate is unknown.
+// is occupied; 2. no more than pieces_max pieces a device; probes_max while its rate is unknown.
 #ifndef TANDEM_WORKER_CORE_PULLER_H_
 #define TANDEM_WORKER_CORE_PULLER_H_
 
@@ -42,14 +43,15 @@
 namespace tandem::worker {
 
 struct PullerOptions {
-  double probe_seconds = 1e-3;        // the first pull, by prediction
-  double quantum_fixed_costs = 8;     // quantum = max(8 × fixed cost,
-  double quantum_of_rest = 0.02;      //               2 % of what remains)
-  double least_fixed_costs = 2;       // a piece shorter than this is mostly overhead
-  double piece_seconds_max = 0.5;     // the longest pull
-  double memory_pieces = 12;          // at least so many of its last pieces a rate remembers
-  double caution = 3;                 // standard deviations of a leaf's time that are allowed for
-  double steal_gain_seconds = 50e-6;  // the least by which a steal must end earlier
+  double probe_seconds = 1e-3;         // the first pull, by prediction
+  double quantum_fixed_costs = 8;      // quantum = max(8 × fixed cost,
+  double quantum_of_rest = 0.02;       //               2 % of what remains);
+  double quantum_of_rest_alone = 0.1;  //              10 % for who pulls alone
+  double least_fixed_costs = 2;        // a piece shorter than this is mostly overhead
+  double piece_seconds_max = 0.5;      // the longest pull
+  double memory_pieces = 12;           // at least so many of its last pieces a rate remembers
+  double caution = 3;                  // standard deviations of a leaf's time that are allowed for
+  double steal_gain_seconds = 50e-6;   // the least by which a steal must end earlier
 };
 
 // GPUs pull from the front of the pool, CPUs from its back.
@@ -59,6 +61,7 @@ enum class PoolEnd { kFront, kBack };
 struct PullDevice {
   PoolEnd end = PoolEnd::kBack;
   uint32_t pieces_max = 2;      // held at a time: running and next
+  uint32_t probes_max = 1;      // the same while its rate is not known
   double seconds_per_leaf = 0;  // predicted; 0: not known, then the first pull is one leaf
   double fixed_seconds = 0;     // a piece
   bool gives_back = false;      // leaves of a running piece that have not started can be taken back
@@ -107,7 +110,14 @@ class Puller {
   std::optional<Steal> AskSteal(uint32_t device, MonoTime now) const;
 
   void Took(uint32_t device, PieceId piece, uint64_t leaves, MonoTime now);
-  void Finished(uint32_t device, PieceId piece, MonoTime now, Launch launch);
+  // `measured`: seconds that its leaves alone took, where the device says so; else the time since
+  // its last end counts, fixed cost included.
+  void Finished(uint32_t device, PieceId piece, MonoTime now, Launch launch,
+                std::optional<double> measured = std::nullopt);
+  // What a piece costs whatever its size, as it is known by now.
+  void FixedCost(uint32_t device, double seconds) {
+    devices_[device].setup.fixed_seconds = seconds;
+  }
   // Pieces of other jobs, which run before this job's next one, keep the device until then.
   void Occupied(uint32_t device, MonoTime until);
   // One of them has ended: what this job has on the device begins no earlier.
@@ -132,8 +142,9 @@ class Puller {
     PullDevice setup;
     bool there = true;
     double slope = 0;  // seconds a leaf: measured, else predicted, else 0
-    // Decayed sums over what was measured: pieces, leaves, seconds.
-    double weight = 0, leaves = 0, seconds = 0;
+    // Decayed sums over what was measured: pieces, those of them with a fixed cost in their time,
+    // leaves, seconds.
+    double weight = 0, fixed_costs = 0, leaves = 0, seconds = 0;
     std::vector<Held> held;                        // in the order in which they run
     MonoTime last_end = MonoTime::InfinitePast();  // of a piece of any job
     MonoTime occupied_until = MonoTime::InfinitePast();
@@ -153,13 +164,16 @@ class Puller {
   bool Late(const DeviceState& device, MonoTime now) const;
   double RunsFor(const DeviceState& device, MonoTime now) const;
   Ends EndsOf(uint32_t device, double leaves, MonoTime now) const;
-  void Learn(DeviceState* device, double leaves, double seconds);
+  // `fixed_costs`: how many are in `seconds`.
+  void Learn(DeviceState* device, double leaves, double seconds, double fixed_costs);
+  // Of `seconds` without a fixed cost.
   void LearnSpread(const DeviceState& device, double leaves, double seconds);
   // Of a leaf's time, relative to the mean.
   double Variance() const;
   // How many times the mean a leaf may well take, as far as this device should care.
   double Spread(const DeviceState& device, double rate_mean) const;
   double MeanRate() const;
+  bool Alone() const;
   Held* Find(uint32_t device, PieceId piece);
 
   const PullerOptions options_;

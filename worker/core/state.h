@@ -9,6 +9,7 @@
 #ifndef TANDEM_WORKER_CORE_STATE_H_
 #define TANDEM_WORKER_CORE_STATE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -26,6 +27,7 @@
 #include "worker/core/events.h"
 #include "worker/core/lease_run.h"
 #include "worker/core/pool.h"
+#include "worker/core/puller.h"
 #include "worker/core/rate_model.h"
 
 namespace tandem::worker {
@@ -80,6 +82,35 @@ struct Accumulator {
   bool empty() const { return pieces.empty(); }
 };
 
+// What is known of how long a job's tasks take on one core group.
+struct Estimate {
+  double seconds_per_task = 0;  // 0: nothing is known, not even a hint
+  double fixed_seconds = 0;     // a piece
+  enum class Source { kHint, kKernel, kJob } source = Source::kHint;
+  double hinted_seconds_per_task = 0;  // 0: there is no hint
+
+  bool proven() const { return source == Source::kJob; }
+  // While the job is not measured, the larger of what hint and kernel say; 0: no hint, so that a
+  // task may take any time.
+  double careful_seconds_per_task() const {
+    if (source == Source::kHint || proven()) return seconds_per_task;
+    return hinted_seconds_per_task > 0 ? std::max(hinted_seconds_per_task, seconds_per_task) : 0;
+  }
+};
+
+// How the core groups pull of one job, and what each of them has of it.
+struct JobPulls {
+  explicit JobPulls(const PullerOptions& options) : puller(options) {}
+  struct OfGroup {
+    absl::Duration predicted;  // of its pieces there, as far as they are predicted
+    uint32_t unpredicted = 0;
+    uint32_t in_flight = 0;
+    bool told_rate = false;  // the puller predicts by what the job has shown elsewhere
+  };
+  Puller puller;  // its devices are the groups
+  std::vector<OfGroup> groups;
+};
+
 struct JobState {
   JobDescribed info;
   RangeTree tree;
@@ -93,7 +124,8 @@ struct JobState {
   MonoTime fault_until;           // … until then
   uint32_t losses = 0;            // of executors, in a row, before anything of it had begun
 
-  uint32_t in_flight = 0;  // pieces, void ones excluded
+  std::unique_ptr<JobPulls> pulls;  // once something was pulled; until its executor is lost
+  uint32_t in_flight = 0;           // pieces, void ones excluded
   uint64_t running_leaves = 0;
   Accumulator accumulator;
   RateModel rate;              // one task, on one group
@@ -126,6 +158,8 @@ struct CoreGroup {
   absl::Duration predicted;  // of the others, together
   absl::Duration unproven;   // of all whose jobs were not measured
   MonoTime held_since;
+  MonoTime busy_since = MonoTime::InfinitePast();  // since when its first piece runs, at least
+  MonoTime last_end = MonoTime::InfinitePast();    // of a piece
 };
 
 // What a kernel costs against its hint, over all its jobs; and what the master was told.

@@ -272,6 +272,7 @@ bool WorkerCore::TakePiece(PieceId id, InFlightPiece* piece) {
   if (piece->alone) piece->owner->alone = false;
   if (!piece->is_void && piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);
+    LeavePulls(job, id, *piece);
     --job->in_flight;
     job->running_leaves -= piece->run.count();
   }
@@ -303,6 +304,7 @@ void WorkerCore::VoidPiece(PieceId id, InFlightPiece* piece, Effects* effects) {
   ++counters_.pieces_void;
   if (piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);
+    LeavePulls(job, id, *piece);
     --job->in_flight;
     job->running_leaves -= piece->run.count();
   }
@@ -325,7 +327,7 @@ absl::Duration WorkerCore::TimeAllowed(JobId id, LeafInterval leaves, bool one_t
   constexpr double kSlack = 4;
   const double cores = std::max(1.0, static_cast<double>(job.owner->cores) / job.owner->groups);
   const double tasks = static_cast<double>(leaves.count) * static_cast<double>(job.tree.grain());
-  return limit + absl::Seconds(kSlack * tasks * cores * Estimate(job).seconds_per_task);
+  return limit + absl::Seconds(kSlack * tasks * cores * EstimateOf(job).seconds_per_task);
 }
 
 absl::Duration WorkerCore::ShortestLimit() const {
@@ -349,7 +351,7 @@ void WorkerCore::LeaveIfDone(Effects* effects) {
 }
 
 MonoTime WorkerCore::NextDeadline(MonoTime now) const {
-  MonoTime next = outbox_.next_retry();
+  MonoTime next = std::min(outbox_.next_retry(), look_again_);
   if (link_ == Link::kAttached) next = std::min(next, heartbeat_at_);
   if (options_.kill_when_master_lost && link_ == Link::kDown &&
       down_since_ != MonoTime::InfinitePast()) {

@@ -28,11 +28,11 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
+#include "absl/container/inlined_vector.h"
 #include "common/base/rng.h"
 #include "worker/core/events.h"
 #include "worker/core/options.h"
 #include "worker/core/outbox.h"
-#include "worker/core/pull.h"
 #include "worker/core/state.h"
 
 namespace tandem::worker {
@@ -122,18 +122,38 @@ class WorkerCore {
   void RunAgain(JobState* job, std::vector<PieceId> pieces, Effects* effects);
   // dispatch.cc
   void Dispatch(MonoTime now, Effects* effects);
-  OwnerState* ChooseOwner(uint32_t group, MonoTime now);
-  bool CanFeed(OwnerState* owner, uint32_t group) const;
+  // Who may use the group now, in the order in which they are asked.
+  absl::InlinedVector<OwnerState*, 4> OwnersFor(uint32_t group, MonoTime now);
+  bool CanFeed(const OwnerState& owner, uint32_t group) const;
   // Shall the job's next piece be alone in its executor?
   bool RunsAlone(const JobState& job) const;
+  // Would nothing else be lost with the owner's executor?
+  bool NothingBeside(const OwnerState& owner) const;
   bool HasRoom(const CoreGroup& group, uint32_t depth) const;
   bool Feed(uint32_t group, MonoTime now, Effects* effects);
-  void PullMerge(OwnerState* owner, uint32_t group, Effects* effects);
-  void PullPiece(OwnerState* owner, uint32_t group, Effects* effects);
-  void Predict(const JobState& job, const PullEstimate& estimate, double tasks,
-               InFlightPiece* piece);
-  PullEstimate Estimate(const JobState& job) const;
+  InFlightPiece* NewPiece(OwnerState* owner, uint32_t group, JobId job, MonoTime now, PieceId* id);
+  void PullMerge(OwnerState* owner, uint32_t group, MonoTime now, Effects* effects);
+  // Of the first of the owner's jobs that has something for the group. False: none has.
+  bool PullPiece(OwnerState* owner, uint32_t group, MonoTime now, Effects* effects);
+  void StartPiece(JobState* job, uint32_t group, uint64_t leaves, PoolEnd end, MonoTime now,
+                  Effects* effects);
+  void Predict(JobState* job, double tasks, InFlightPiece* piece);
   void SetUp(OwnerState* owner, JobId job, Effects* effects);
+  // asking.cc: the job's puller, and what it must be told
+  Estimate EstimateOf(const JobState& job) const;
+  PullDevice PredictionOf(const JobState& job) const;
+  JobPulls* PullsOf(JobState* job) const;
+  // What other jobs have on its groups.
+  void TellOthers(JobState* job, MonoTime now) const;
+  // How much of the job the group should take now. Notes when to look again.
+  Puller::Decision Ask(JobState* job, uint32_t group, MonoTime now);
+  void TellFinished(const PieceFinished& event, MonoTime now);
+  // The piece is no longer the job's on its group.
+  void LeavePulls(JobState* job, PieceId id, const InFlightPiece& piece);
+  // What a group holds and others would do sooner goes back to the pool.
+  void TakeBack(MonoTime now, Effects* effects);
+  void TakeBackOf(JobState* job, bool idle, MonoTime now, Effects* effects);
+  void TakeBackPiece(JobState* job, const Puller::Steal& steal, Effects* effects);
   // worker_core.cc: shared steps
   JobState* FindJob(JobId id);
   void Accept(JobState* job, LeaseRun run, bool front, Effects* effects);
@@ -187,6 +207,8 @@ class WorkerCore {
   absl::btree_map<std::pair<std::string, DeviceKind>, KernelState> kernels_;
   Outbox outbox_;
   std::vector<JobFault> faults_;  // to be reported
+  // When a group that declined counted on others: then it is asked again.
+  MonoTime look_again_ = MonoTime::InfiniteFuture();
 
   uint64_t limited_jobs_ = 0;         // with a time limit
   std::vector<Suspect> former_life_;  // until the master has counted it

@@ -68,6 +68,7 @@ TEST(PullerTest, AQuantumIsTwoPercentOfWhatRemains) {
 TEST(PullerTest, AQuantumIsEightFixedCostsAndNeverOverHalfOfWhatRemains) {
   Puller puller;
   const uint32_t a = puller.AddDevice(Told(1e-5, 1e-3));
+  puller.AddDevice({});  // of which nothing is known
   Prove(&puller, a, 1e-5, 0);
   const double slope = puller.SecondsPerLeaf(a);
   const auto leaves_of = [&](uint64_t rest) {
@@ -76,6 +77,28 @@ TEST(PullerTest, AQuantumIsEightFixedCostsAndNeverOverHalfOfWhatRemains) {
   EXPECT_NEAR(leaves_of(10'000), 8e-3, 1e-4);
   const uint64_t rest = static_cast<uint64_t>(10e-3 / slope);
   EXPECT_NEAR(leaves_of(rest), 5e-3, 1e-4);
+}
+
+TEST(PullerTest, WhoPullsAloneTakesMoreAtATime) {
+  Puller puller;
+  const uint32_t alone = puller.AddDevice(Told(1e-5, 1e-3)), other = puller.AddDevice(Told(1e-5));
+  puller.Lost(other);
+  puller.Took(alone, 1, 100, At(0));
+  puller.Finished(alone, 1, At(0.01), Launch::kWarm, /*measured=*/1e-3);
+  // Nobody has to end together with it: a tenth of the rest, and never under eight fixed costs.
+  EXPECT_NEAR(static_cast<double>(puller.Ask(alone, At(1), {100'000, 0}).leaves), 10'000, 2);
+  EXPECT_EQ(puller.Ask(alone, At(1), {600, 0}).leaves, 600u);
+  EXPECT_NEAR(static_cast<double>(puller.Ask(alone, At(1), {1000, 0}).leaves), 800, 2);
+}
+
+TEST(PullerTest, WhatADeviceMeasuredItselfHasNoFixedCostInIt) {
+  Puller puller;
+  const uint32_t cpu = puller.AddDevice(Told(1e-5, 1e-4));
+  for (int i = 0; i < 20; ++i) {
+    puller.Took(cpu, 1, 10, At(i));
+    puller.Finished(cpu, 1, At(i + 0.5), Launch::kWarm, /*measured=*/10e-9);
+  }
+  EXPECT_NEAR(puller.SecondsPerLeaf(cpu), 1e-9, 1e-12);
 }
 
 TEST(PullerTest, WhoeverWouldEndAfterTheOthersDoesNotPull) {

@@ -1,0 +1,46 @@
+#include "worker/core/rate_model.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/rng.h"
+
+namespace tandem::worker {
+namespace {
+
+TEST(RateModelTest, FixedCostAndSlopeAreFoundApart) {
+  RateModel model;
+  Rng rng(5);
+  for (int i = 0; i < 100; ++i) {
+    const double n = 100 + 10'000 * rng.NextDouble();
+    model.Add(n, 50e-6 + n * 2e-6 * (0.98 + 0.04 * rng.NextDouble()));
+  }
+  EXPECT_NEAR(model.slope(), 2e-6, 0.1e-6);
+  EXPECT_NEAR(model.fixed(), 50e-6, 150e-6);
+  EXPECT_NEAR(model.Predict(5000), 50e-6 + 5000 * 2e-6, 5e-4);
+}
+
+TEST(RateModelTest, EqualSizesLeaveTheFixedPartAlone) {
+  RateModel model;
+  for (int i = 0; i < 50; ++i) model.Add(1000, 1e-3);
+  EXPECT_DOUBLE_EQ(model.fixed(), 0);
+  EXPECT_NEAR(model.slope(), 1e-6, 1e-9);
+}
+
+TEST(RateModelTest, ANewRateReplacesAnOldOneWithinSomeTensOfMeasurements) {
+  RateModel model;
+  for (int i = 0; i < 100; ++i) model.Add(1000 + 10 * i, (1000 + 10 * i) * 1e-6);
+  for (int i = 0; i < 40; ++i) model.Add(1000 + 10 * i, (1000 + 10 * i) * 5e-6);
+  EXPECT_NEAR(model.Predict(1300), 6.5e-3, 0.5e-3);
+}
+
+TEST(RateModelTest, NoMeasurementMakesARateThatIsNotPositive) {
+  RateModel model;
+  model.Add(1000, 0);
+  EXPECT_GT(model.slope(), 0);
+  for (int i = 1; i < 50; ++i) model.Add(i * 100, 1.0 / i);  // more is faster: nonsense
+  EXPECT_GT(model.slope(), 0);
+  EXPECT_GE(model.fixed(), 0);
+}
+
+}  // namespace
+}  // namespace tandem::worker
