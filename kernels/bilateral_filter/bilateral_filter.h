@@ -35,9 +35,9 @@ struct BilateralFilter {
   static constexpr int32_t kAcross = 64, kDown = 16;  // pixels of a tile
 
   static constexpr int64_t SharedBytes(const Args& a) {
-    const int64_t side = 2 * int64_t{a.radius} + 1;
+    const int64_t side = 2 * int64_t{a.radius} + 1, pitch = kAcross + side - 1;
     return int64_t{sizeof(float)} *
-           (2 * kAcross * kDown + (kAcross + side - 1) * (kDown + side - 1) + side * side);
+           (2 * kDown * pitch + (kDown + side - 1) * pitch + side - 1 + side * side);
   }
 
   TANDEM_BODY void Block(const tandem::Group& g, tandem::Task t, const Args& a) {
@@ -63,25 +63,27 @@ struct BilateralFilter {
     return v < 0 ? 0 : v < end ? v : end - 1;
   }
 
+  // Rows are `pitch` apart in all of a tile, so that a pixel's neighbour is as far from it
+  // anywhere; what lies behind the tile's columns is computed too, and dropped.
   struct Tile {
     int32_t side, pitch;
-    float *sum, *weight;  // of each pixel of the tile
-    float* pixel;         // the tile and `radius` pixels around it, rows of `pitch`
+    float *sum, *weight;  // of each pixel
+    float* pixel;         // with `radius` pixels around the tile, and side - 1 behind the last
     float* near;          // the weight of each place in the square
 
     TANDEM_FN Tile(const tandem::Group& g, const Args& a)
         : side(2 * a.radius + 1), pitch(kAcross + side - 1) {
       sum = g.shared<float>();
-      weight = sum + kAcross * kDown;
-      pixel = weight + kAcross * kDown;
-      near = pixel + pitch * (kDown + side - 1);
+      weight = sum + kDown * pitch;
+      pixel = weight + kDown * pitch;
+      near = pixel + (kDown + side - 1) * pitch + side - 1;
     }
 
     TANDEM_FN void Load(const tandem::Group& g, const Args& a, const float* image, int64_t top,
                         int64_t left) const {
       const Tile tile = *this;
       const int64_t h = a.h, w = a.w, y0 = top - a.radius, x0 = left - a.radius;
-      g.each(pitch * (kDown + side - 1), [=](int32_t j) {
+      g.each(pitch * (kDown + side - 1) + side - 1, [=](int32_t j) {
         const int64_t y = Clamp(y0 + j / tile.pitch, h), x = Clamp(x0 + j % tile.pitch, w);
         tile.pixel[j] = image[y * w + x];
       });
@@ -91,29 +93,24 @@ struct BilateralFilter {
                           int64_t left) const {
       const Tile tile = *this;
       const float by_value = Exponent(a.sigma_value);
-      g.spread(kAcross * kDown, [=](int32_t j) { tile.sum[j] = tile.weight[j] = 0; });
+      g.spread(kDown * pitch, [=](int32_t j) { tile.sum[j] = tile.weight[j] = 0; });
+      const float* const own = pixel + a.radius * (pitch + 1);
       for (int32_t place = 0; place < side * side; ++place) {
-        const int32_t across = place % side, down = place / side;
-        const int32_t middle = a.radius * (pitch + 1);
+        const float* const other = pixel + place / side * pitch + place % side;
         const float near_weight = near[place];
-        for (int32_t row = 0; row < kDown; ++row) {
-          const float* const other = pixel + (row + down) * pitch + across;
-          const float* const own = pixel + row * pitch + middle;
-          float* const row_sum = sum + row * kAcross;
-          float* const row_weight = weight + row * kAcross;
-          g.spread(kAcross, [=](int32_t j) {
-            const float difference = other[j] - own[j];
-            const float w = near_weight * tandem::exp(by_value * (difference * difference));
-            row_weight[j] += w;
-            row_sum[j] += w * other[j];
-          });
-        }
+        g.spread(kDown * pitch, [=](int32_t j) {
+          const float difference = other[j] - own[j];
+          const float w = near_weight * tandem::exp(by_value * (difference * difference));
+          tile.weight[j] += w;
+          tile.sum[j] += w * other[j];
+        });
       }
       const tandem::Row<float> out = a.smooth(t, a.h * a.w);
       const int64_t h = a.h, w = a.w;
-      g.each(kAcross * kDown, [=](int32_t j) {
-        const int64_t y = top + j / kAcross, x = left + j % kAcross;
-        if (y < h && x < w) out[y * w + x] = tile.sum[j] / tile.weight[j];
+      g.each(kDown * pitch, [=](int32_t j) {
+        const int64_t y = top + j / tile.pitch, x = left + j % tile.pitch;
+        if (j % tile.pitch < kAcross && y < h && x < w)
+          out[y * w + x] = tile.sum[j] / tile.weight[j];
       });
     }
   };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <set>
@@ -15,6 +16,7 @@
 
 #include "kernels/asian_option/asian_option_ref.h"
 #include "kernels/black_scholes/black_scholes_ref.h"
+#include "kernels/gemm/gemm_ref.h"
 #include "kernels/gradient/gradient_ref.h"
 #include "kernels/histogram/histogram_ref.h"
 #include "kernels/kmer_count/kmer_count_ref.h"
@@ -22,6 +24,7 @@
 #include "kernels/monte_carlo_pi/monte_carlo_pi_ref.h"
 #include "kernels/noop/noop_ref.h"
 #include "kernels/saxpy/saxpy_ref.h"
+#include "kernels/sort/sort_ref.h"
 #include "kernels/spin/spin_ref.h"
 #include "tests/kernels/cuda_harness.h"
 #include "tests/kernels/library.h"
@@ -318,6 +321,114 @@ TEST_F(CudaKernelsTest, LinearAlongEitherAxisWithinItsTolerance) {
       }
     }
   }
+}
+
+TEST_F(CudaKernelsTest, GemmAlongEitherAxisWithinItsTolerance) {
+  const int64_t m = 9, n = 13, k = 40;
+  const auto a = Floats(m * k, -1, 1), b = Floats(k * n, -1, 1);
+  const std::vector<double> expected = kernels::GemmReference(a, b, m, n, k);
+  for (const int64_t split : {0, 1}) {
+    Buffer c = Output(4 * n, m);
+    if (split != 0) c.row_bytes = 0;
+    const Job job{.tasks = split == 0 ? m : n,
+                  .buffers = {Operand(a, split == 0 ? 4 * k : 0), Operand(b, 0), c},
+                  .make =
+                      [=](const auto& at, int64_t rows) {
+                        PackedArgs args;
+                        for (const void* p : at) args.Add(p);
+                        args.Axes({split == 0 ? rows : m, n, k}, split);
+                        return args;
+                      },
+                  .sliceable = split == 0};
+    for (int round = 0; round < kRounds; ++round) {
+      for (const Result& found : OnCuda("gemm", {job, job}, &random_)) {
+        const auto values = found.As<float>(0);
+        for (size_t i = 0; i < values.size(); ++i) {
+          ASSERT_NEAR(values[i], expected[i], 1e-5 * (1 + k)) << "split " << split << ", " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, GemmOfNoTermsIsZero) {
+  const Job job{
+      3,
+      0,
+      {Operand(std::vector<float>(), 0), Operand(std::vector<float>(), 0), Output(4 * 5, 3)},
+      [](const auto& at, int64_t rows) {
+        PackedArgs args;
+        for (const void* p : at) args.Add(p);
+        args.Axes({rows, 5, 0}, 0);
+        return args;
+      }};
+  EXPECT_THAT(OnCuda("gemm", {job}, &random_)[0].As<float>(0), testing::Each(0.0f));
+}
+
+TEST_F(CudaKernelsTest, BilateralFilter) {
+  const auto job = [&](int64_t n, int64_t h, int64_t w, int32_t radius, float sigma_value) {
+    return Job{n,
+               0,
+               {Operand(Floats(n * h * w, 0, 1), 4 * h * w), Output(4 * h * w, n)},
+               [=](const auto& at, int64_t rows) {
+                 PackedArgs args;
+                 args.Add(at[0]);
+                 args.Add(radius);
+                 args.Add(1.5f);
+                 args.Add(sigma_value);
+                 args.Add(at[1]);
+                 args.Axes({rows, h, w}, 0);
+                 return args;
+               }};
+  };
+  ExpectSame("bilateral_filter", {job(3, 7, 5, 2, 0.2f), job(2, 17, 66, 1, 0.5f)});
+}
+
+TEST_F(CudaKernelsTest, Mandelbrot) {
+  const auto job = [](int32_t width, int32_t limit, int64_t first) {
+    const int64_t n = 900;
+    return Job{n, first, {Output(4, n)}, [=](const auto& at, int64_t rows) {
+                 PackedArgs args;
+                 args.Add(width);
+                 args.Add(-2.0);
+                 args.Add(1.1);
+                 args.Add(0.07);
+                 args.Add(limit);
+                 args.Add(at[0]);
+                 args.Axes({rows}, 0);
+                 return args;
+               }};
+  };
+  ExpectSame("mandelbrot", {job(41, 60, 0), job(30, 7, 100)});
+}
+
+TEST_F(CudaKernelsTest, SortOrdersEachPartOfALaunch) {
+  const TandemKernelV1& kernel = FindKernel(*tandem_builtin_cuda_kernels(), "sort");
+  constexpr int64_t kTasks = 3000, kCut = 1100;
+  std::vector<int64_t> key(kTasks);
+  for (int64_t& k : key) k = static_cast<int64_t>(random_()) >> (random_() % 60);
+  key[5] = std::numeric_limits<int64_t>::min();
+  key[6] = std::numeric_limits<int64_t>::max();
+  const OnDevice keys(key.data(), key.size() * sizeof(int64_t));
+  const OnDevice sorted(key.data(), key.size() * sizeof(int64_t));
+  PackedArgs args;
+  args.Add(static_cast<const void*>(keys.data()));
+  args.Axes({kTasks}, 0);
+  LaunchAndWait(kernel, {{args.data(), {0, 0}, kCut, nullptr, sorted.data()},
+                         {args.data(),
+                          {kCut, kCut},
+                          kTasks - kCut,
+                          nullptr,
+                          sorted.data() + kCut * sizeof(int64_t)}});
+  const std::vector<uint8_t> bytes = sorted.Fetch();
+  std::vector<int64_t> found(kTasks);
+  std::memcpy(found.data(), bytes.data(), bytes.size());
+  const auto left = kernels::SortReference({key.begin(), key.begin() + kCut});
+  EXPECT_TRUE(std::equal(left.begin(), left.end(), found.begin()));
+  EXPECT_EQ(kernel.merge(args.data(), found.data(), kCut,
+                         std::vector(found.begin() + kCut, found.end()).data(), kTasks - kCut),
+            0);
+  EXPECT_EQ(found, kernels::SortReference(key));
 }
 
 }  // namespace
