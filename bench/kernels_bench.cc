@@ -3,7 +3,8 @@
 //
 //   kernels_bench [--benchmark_filter=black_scholes] [--benchmark_format=json]
 //
-// `items_per_second` counts tasks (of gradient and linear: elements of x, multiplications).
+// `items_per_second` counts tasks (of gradient, elements of x; of linear and gemm, multiplications;
+// of bilateral_filter, neighbours looked at).
 // black_scholes/libm is the same formula through the C library, one option after the other.
 #include <cmath>
 #include <cstdint>
@@ -215,6 +216,58 @@ void Gradient(benchmark::State& state, const TandemLibraryV1* library, int64_t d
   RunKernel(state, *Find(library, "gradient"), &args, kRows, kRows * d);
 }
 
+void Gemm(benchmark::State& state, const TandemLibraryV1* library) {
+  constexpr int64_t kSide = 512;
+  const std::vector<float> a = Floats(kSide * kSide, -1, 1, 1), b = Floats(kSide * kSide, -1, 1, 2);
+  std::vector<float> c(kSide * kSide);
+  struct {
+    const float *a, *b;
+    float* c;
+    int64_t m, n, k, split;
+  } args{a.data(), b.data(), c.data(), kSide, kSide, kSide, 0};
+  RunKernel(state, *Find(library, "gemm"), &args, kSide, kSide * kSide * kSide);
+}
+
+void BilateralFilter(benchmark::State& state, const TandemLibraryV1* library) {
+  constexpr int64_t kSide = 256;
+  constexpr int32_t kRadius = 3, kPlaces = 49;
+  const std::vector<float> image = Floats(kSide * kSide, 0, 1, 1);
+  std::vector<float> smooth(kSide * kSide);
+  struct {
+    const float* image;
+    int32_t radius;
+    float sigma_space, sigma_value;
+    float* smooth;
+    int64_t n, h, w, split;
+  } args{image.data(), kRadius, 2, 0.1f, smooth.data(), 1, kSide, kSide, 0};
+  RunKernel(state, *Find(library, "bilateral_filter"), &args, 1, kSide * kSide * kPlaces);
+}
+
+// Points that never leave.
+void Mandelbrot(benchmark::State& state, const TandemLibraryV1* library) {
+  constexpr int32_t kLimit = 1000;
+  std::vector<int32_t> steps(4096);
+  struct {
+    int32_t width;
+    double left, top, pixel;
+    int32_t limit;
+    int32_t* steps;
+    int64_t n, split;
+  } args{64, -0.1, 0.1, 0.003, kLimit, steps.data(), 4096, 0};
+  RunKernel(state, *Find(library, "mandelbrot"), &args, 4096, int64_t{4096} * kLimit);
+}
+
+void Sort(benchmark::State& state, const TandemLibraryV1* library) {
+  std::mt19937_64 random(1);
+  std::vector<int64_t> key(1 << 18);
+  for (int64_t& k : key) k = static_cast<int64_t>(random());
+  struct {
+    const int64_t* key;
+    int64_t n, split;
+  } args{key.data(), 1 << 18, 0};
+  RunKernel(state, *Find(library, "sort"), &args, 1 << 18, 1 << 18);
+}
+
 void Register(const std::string& isa, const TandemLibraryV1* library) {
   const auto add = [&](const std::string& name, auto run) {
     benchmark::RegisterBenchmark((name + "/" + isa).c_str(), run);
@@ -232,6 +285,10 @@ void Register(const std::string& isa, const TandemLibraryV1* library) {
   add("kmer_count_k11_canonical", [=](State& s) { KmerCount(s, library, 11, 1); });
   add("linear", [=](State& s) { Linear(s, library); });
   add("gradient_d64", [=](State& s) { Gradient(s, library, 64); });
+  add("gemm", [=](State& s) { Gemm(s, library); });
+  add("bilateral_filter_places", [=](State& s) { BilateralFilter(s, library); });
+  add("mandelbrot_steps", [=](State& s) { Mandelbrot(s, library); });
+  add("sort", [=](State& s) { Sort(s, library); });
   add("gradient_d1024", [=](State& s) { Gradient(s, library, 1024); });
 }
 

@@ -22,7 +22,7 @@ struct BilateralFilter {
       "sigma_value:f32 = 0.1 in [0.000001, 1000000] -> smooth[n,h,w]:f32";
   static constexpr auto kClass = tandem::OutputClass::kBitwise;
   static constexpr double kCostNs = 1;
-  static constexpr char kCostUnits[] = "h * w * 49";
+  static constexpr char kCostUnits[] = "h * w * radius * radius * 4";
 
   struct Args {
     tandem::PerTaskRow<const float> image;

@@ -21,7 +21,7 @@ struct Mandelbrot {
       "= "
       "1000 in [1, 1000000000] -> steps[n]:i32";
   static constexpr auto kClass = tandem::OutputClass::kBitwise;
-  static constexpr double kCostNs = 1;  // a fourth of the plane's pixels never leave
+  static constexpr double kCostNs = 0.1;  // 0.3 a step, and a third of a usual picture never leaves
   static constexpr char kCostUnits[] = "limit";
 
   struct Args {

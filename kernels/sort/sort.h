@@ -16,7 +16,7 @@ struct Sort {
   static constexpr char kSummary[] = "integers in ascending order";
   static constexpr char kSignature[] = "key[n]:i64 -> sorted[n]:i64 : merge";
   static constexpr auto kClass = tandem::OutputClass::kExact;
-  static constexpr double kCostNs = 15;
+  static constexpr double kCostNs = 8;
   // Long runs, few merges: a leaf is two megabytes, which a core's cache holds.
   static constexpr int64_t kGrain = 1 << 18;
 
