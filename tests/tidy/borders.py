@@ -41,6 +41,7 @@ TOP = ("common/", "master/", "worker/", "client/", "kernels/", "proto/", "tests/
 BORDERS = {
     "common/base/": dict(own=[], libs=["absl"]),
     "common/cli/": dict(own=["common/base/"], libs=["absl", "cli"]),
+    "common/probe/": dict(own=["common/base/"], libs=["absl", "json"]),
     "common/model/": dict(own=["common/base/"], libs=["absl"]),
     "common/wire/": dict(own=["common/base/", "common/model/"], libs=["absl", "proto"]),
     "common/rpc/": dict(own=["common/base/", "common/model/", "common/wire/"],
@@ -57,7 +58,8 @@ BORDERS = {
                     libs=["absl", "proto", "grpc", "cli", "json", "openssl", "xxhash"]),
     "worker/core/": dict(own=["common/base/", "common/model/"], libs=["absl"]),
     "worker/device/cuda/": dict(
-        own=["common/base/", "common/model/", "kernels/", "worker/device/"], libs=["absl", "cuda"]),
+        own=["common/base/", "common/model/", "common/probe/", "kernels/", "worker/device/"],
+        libs=["absl", "cuda"]),
     "worker/device/cpu/": dict(
         own=["common/base/", "common/model/", "kernels/", "worker/device/"],
         libs=["absl", "tbb", "hwloc"]),
