@@ -3,14 +3,17 @@
 #include <iostream>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "client/cli/cluster_checks.h"
 #include "client/cli/context.h"
 #include "client/cli/disk_check.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/gpu_checks.h"
 #include "client/cli/machine_checks.h"
 #include "common/base/error.h"
+#include "common/base/status_macros.h"
 #include "common/base/strings.h"
 
 namespace tandem::cli {
@@ -36,8 +39,17 @@ MasterAnswer AskMaster(const Context& context) {
   return answer;
 }
 
-std::vector<Finding> Examine(const Context& context, const std::string& directory) {
+struct DoctorFlags {
+  std::string directory;
+  std::string gpu_limit = "30s";
+};
+
+std::vector<Finding> Examine(const Context& context, const std::string& directory,
+                             absl::Duration gpu_limit) {
   std::vector<Finding> findings = CheckMachine(Context::BinaryDirectory());
+  for (Finding& finding : CheckGpus(ProbeGpus(Context::BinaryDirectory(), gpu_limit))) {
+    findings.push_back(std::move(finding));
+  }
   findings.push_back(CheckDisk(directory, MeasureDisk(directory)));
   const MasterAnswer answer = AskMaster(context);
   if (!answer.master.ok()) {
@@ -50,13 +62,15 @@ std::vector<Finding> Examine(const Context& context, const std::string& director
   return findings;
 }
 
-absl::Status Doctor(Context* context, std::string directory) {
+absl::Status Doctor(Context* context, const DoctorFlags& flags) {
+  ASSIGN_OR_RETURN(const absl::Duration gpu_limit, ParseDuration(flags.gpu_limit));
+  std::string directory = flags.directory;
   if (directory.empty()) {
     std::error_code failed;
     directory = std::filesystem::temp_directory_path(failed).string();
   }
   Table table("findings", {{"CHECK"}, {"VERDICT"}, {"FOUND"}, {"MEND"}, {"REASON", Column::kWide}});
-  for (const Finding& finding : Examine(*context, directory)) {
+  for (const Finding& finding : Examine(*context, directory, gpu_limit)) {
     const std::string reason = ReasonOf(finding.error);
     table.Add({finding.check, std::string(VerdictName(finding.verdict)), finding.found,
                finding.mend, reason},
@@ -77,15 +91,21 @@ absl::Status Doctor(Context* context, std::string directory) {
 }  // namespace
 
 void AddDoctorCommand(CLI::App* app, Context* context) {
-  const auto directory = std::make_shared<std::string>();
+  const auto flags = std::make_shared<DoctorFlags>();
   CLI::App* doctor =
       AddCommand(app, context, "doctor",
                  "Check what Tandem needs of this machine, and say how to mend what is not well.",
                  "  tandem doctor\n  tandem doctor --dir /var/lib/tandem -o json\n",
-                 [context, directory] { return Doctor(context, *directory); });
+                 [context, flags] { return Doctor(context, *flags); });
   doctor
-      ->add_option("--dir", *directory, "Where data would be kept (default: the temporary folder)")
+      ->add_option("--dir", flags->directory,
+                   "Where data would be kept (default: the temporary folder)")
       ->type_name("DIR");
+  doctor
+      ->add_option("--gpu-time-limit", flags->gpu_limit,
+                   "How long the driver may take to answer for a GPU; longer, and it hangs")
+      ->type_name("DURATION")
+      ->capture_default_str();
   AddFormat(doctor, context);
 }
 

@@ -42,9 +42,14 @@ class DoctorTest(unittest.TestCase):
             self.assertEqual(item["mend"] == "", item["verdict"] == "ok", item)
         return {item["check"]: item for item in shown["items"]}
 
+    def test_without_a_gpu_it_says_so(self):
+        gpus = self.findings(0, "--address", self.cluster.address)["gpus"]
+        self.assertEqual(gpus["verdict"], "ok")
+        self.assertRegex(gpus["found"], "no NVIDIA GPU")
+
     def test_a_cluster_that_is_well(self):
         found = self.findings(0, "--address", self.cluster.address)
-        self.assertEqual(sorted(found), ["clock", "cores", "disk", "master", "memory", "numa", "open files", "programs",
+        self.assertEqual(sorted(found), ["clock", "cores", "disk", "gpus", "master", "memory", "numa", "open files", "programs",
                                          "shared memory", "versions"])
         self.assertEqual(found["master"]["verdict"], "ok")
         self.assertLess(abs(found["clock"]["facts"]["offset_seconds"]), 5)
@@ -53,9 +58,9 @@ class DoctorTest(unittest.TestCase):
 
     def test_one_line_each(self):
         code, out, _ = self.tandem("doctor", "--address", self.cluster.address)
-        self.assertEqual((code, len(out.splitlines())), (0, 11))
+        self.assertEqual((code, len(out.splitlines())), (0, 12))
         names = self.tandem("doctor", "--address", self.cluster.address, "-o", "name")[1].splitlines()
-        self.assertEqual(len(names), 10)
+        self.assertEqual(len(names), 11)
 
     def test_a_master_that_is_not_there(self):
         with socket.socket() as free:
