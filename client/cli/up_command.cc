@@ -35,6 +35,7 @@ constexpr absl::Duration kStartPatience = absl::Seconds(20);
 constexpr absl::Duration kStopPatience = absl::Seconds(10);
 constexpr int kPollMilliseconds = 100;
 constexpr int kWorkersMax = 64;
+constexpr int kEmulatedGpusMax = 16;  // as tandem-worker has it
 constexpr char kHost[] = "127.0.0.1";
 constexpr int kUsualPort = 7460;
 
@@ -43,6 +44,7 @@ struct UpFlags {
   std::string directory, ready_file, local_data = "auto";
   std::string port;  // "": the settings' own, or another where that is taken
   std::vector<std::string> kernel_paths;
+  int emulated_gpus = 0;
 };
 
 // This process's CPUs in `parts` lists ("0-3" as "0,1,2,3"), none empty: with fewer CPUs than parts
@@ -108,6 +110,8 @@ class LocalCluster {
                                        shares[static_cast<size_t>(i)],
                                        "--local-data",
                                        flags_.local_data,
+                                       "--emulated-gpus",
+                                       StrCat(flags_.emulated_gpus),
                                        "--error-file",
                                        ErrorFile(name)};
       for (const std::string& path : flags_.kernel_paths) {
@@ -287,10 +291,13 @@ void AddUpCommand(CLI::App* app, Context* context) {
   CLI::App* up =
       AddCommand(app, context, "up", "Run a master and workers on this machine until Ctrl-C.",
                  "  tandem up\n  tandem up --workers 2 --dir ./cluster\n"
-                 "  tandem up --kernel-path ./mine.so\n",
+                 "  tandem up --kernel-path ./mine.so\n  tandem up --emulated-gpus 2\n",
                  [context, flags] { return Up(context, *flags); });
   up->add_option("--workers", flags->workers, "How many; the cores are shared out among them")
       ->check(Count(0, kWorkersMax));
+  up->add_option("--emulated-gpus", flags->emulated_gpus,
+                 "So many emulated devices a worker, which jobs may use like GPUs")
+      ->check(Count(0, kEmulatedGpusMax));
   up->add_option("--port", flags->port,
                  "The master's port on 127.0.0.1 (default: 7460, or any free one where that is "
                  "taken; 0: any free one)")

@@ -102,7 +102,8 @@ void SimExecutor::StartNext(uint32_t index) {
   world_->queue.After(time, [self = shared_from_this(), index, id = piece.id, crash, poison] {
     const Group& now = self->groups_[index];
     if (!self->alive_ || now.queue.empty() || now.queue.front().id != id) return;
-    if (!crash) return self->Finish(index);
+    const bool was_given_back = poison.has_value() && self->Poison(now.queue.front()) != poison;
+    if (!crash || was_given_back) return self->Finish(index);
     self->poison_ = poison;
     self->Die("SIGSEGV", false);
   });
@@ -240,6 +241,24 @@ void SimExecutor::Cancel(worker::PieceId id) {
     Tell(returned);
     if (running) StartNext(index);
     return;
+  }
+}
+
+void SimExecutor::Shrink(worker::PieceId id, uint64_t leaves) {
+  if (!alive_) return;
+  for (Group& group : groups_) {
+    for (auto piece = group.queue.begin(); piece != group.queue.end(); ++piece) {
+      if (piece->id != id) continue;
+      const bool running = piece == group.queue.begin();
+      const uint64_t begun = running ? 1 + world_->rng.Below(piece->leaves.count) : 0;
+      piece->leaves.count = std::min(piece->leaves.count, std::max(leaves, begun));
+      worker::PieceShrunk shrunk;
+      shrunk.executor = id_;
+      shrunk.piece = id;
+      shrunk.leaves = piece->leaves.count;
+      if (shrunk.leaves == 0) group.queue.erase(piece);
+      return Tell(shrunk);
+    }
   }
 }
 

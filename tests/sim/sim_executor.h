@@ -35,6 +35,8 @@ class SimExecutor : public std::enable_shared_from_this<SimExecutor> {
   void Run(const worker::RunPiece& run);
   void Merge(const worker::RunMerge& run);
   void Cancel(worker::PieceId piece);
+  // Keeps so many leaves, or as many as have begun.
+  void Shrink(worker::PieceId piece, uint64_t leaves);
   void Flush(JobId job);
   void Discard(JobId job);
   void Forget(JobId job);

@@ -7,6 +7,13 @@
 #include "tests/sim/sim_master.h"
 
 namespace tandem::sim {
+namespace {
+
+constexpr uint32_t kFast = 0;
+
+std::string DeviceName(uint32_t index) { return StrCat("emulated:", index); }
+
+}  // namespace
 
 SimWorker::SimWorker(World* world, SimMaster* master, std::string name)
     : world_(world), master_(master), name_(std::move(name)) {}
@@ -26,7 +33,30 @@ void SimWorker::Start() {
   options.restart_max = absl::Seconds(1);
   core_ = std::make_unique<worker::WorkerCore>(options, world_->rng.Next());
   events_.push_back(worker::FormerLife{leftovers_});
+  FindDevices();
   Connect();
+}
+
+void SimWorker::FindDevices() {
+  for (uint32_t i = 0; i < world_->devices; ++i) {
+    worker::DeviceFound found{DeviceName(i), DeviceKind::kEmulated, {"map"}};
+    if (i == kFast) found.kernels.insert(found.kernels.end(), {"count", "sum"});
+    events_.push_back(found);
+  }
+}
+
+void SimWorker::TroubleADevice(absl::Duration time) {
+  if (!up_ || world_->devices == 0) return;
+  const std::string device = DeviceName(static_cast<uint32_t>(world_->rng.Below(world_->devices)));
+  world_->Trace(name_, " has trouble with ", device);
+  OnEvent(worker::DeviceTroubled{device, "Xid 79"});
+  Later(time, [this, device] { OnEvent(worker::DeviceTroubled{device, ""}); });
+}
+
+void SimWorker::MendDevices() {
+  for (uint32_t i = 0; i < world_->devices; ++i) {
+    OnEvent(worker::DeviceTroubled{DeviceName(i), ""});
+  }
 }
 
 void SimWorker::Crash() {
@@ -172,6 +202,9 @@ void SimWorker::Attach(const worker::SendHello& hello) {
   cpu.kind = DeviceKind::kCpu;
   cpu.cores = 2;
   attach.devices.push_back(cpu);
+  for (uint32_t i = 0; i < world_->devices; ++i) {
+    attach.devices.emplace_back().kind = DeviceKind::kEmulated;
+  }
   for (const auto kernel :
        {master::TestKernel::kMap, master::TestKernel::kExactSum, master::TestKernel::kOrderedSum}) {
     attach.kernels.push_back(master::KernelFor(kernel));
@@ -191,20 +224,25 @@ void SimWorker::SetTimer(MonoTime at) {
 }
 
 void SimWorker::ToExecutor(const worker::StartExecutor& e) {
-  const absl::Duration task_time = world_->Random(absl::Microseconds(20), absl::Milliseconds(2));
-  const uint32_t groups = 2;
+  absl::Duration task_time = world_->Random(absl::Microseconds(20), absl::Milliseconds(2));
+  const bool cpu = e.device == "cpu";
+  if (e.device == DeviceName(kFast)) task_time /= 10;
+  if (!cpu && e.device != DeviceName(kFast)) task_time *= 10;
+  const uint32_t groups = cpu ? 2 : 1;
   executors_[e.executor] = std::make_shared<SimExecutor>(
       world_, e.executor, e.owner, groups, task_time, [this, life = life_](worker::Event event) {
         if (up_ && life == life_) OnEvent(std::move(event));
       });
-  Later(world_->Random(absl::Milliseconds(1), absl::Milliseconds(20)), [this, e, groups] {
+  Later(world_->Random(absl::Milliseconds(1), absl::Milliseconds(20)), [this, e, groups, cpu] {
     const auto it = executors_.find(e.executor);
     if (it == executors_.end() || !it->second->alive()) return;
     if (world_->rng.Chance(world_->weather.start_failure)) return it->second->Die("exit 1", false);
     worker::ExecutorReady ready;
     ready.executor = e.executor;
     ready.groups = groups;
-    ready.cores = 2;
+    ready.cores = groups;
+    ready.kind = cpu ? DeviceKind::kCpu : DeviceKind::kEmulated;
+    ready.shrinks = world_->devices > 0;
     OnEvent(ready);
   });
 }
@@ -218,6 +256,9 @@ void SimWorker::ToExecutor(const worker::RunPiece& e) { executors_.at(e.executor
 void SimWorker::ToExecutor(const worker::RunMerge& e) { executors_.at(e.executor)->Merge(e); }
 void SimWorker::ToExecutor(const worker::CancelPiece& e) {
   if (executors_.contains(e.executor)) executors_.at(e.executor)->Cancel(e.piece);
+}
+void SimWorker::ToExecutor(const worker::ShrinkPiece& e) {
+  executors_.at(e.executor)->Shrink(e.piece, e.leaves);
 }
 void SimWorker::ToExecutor(const worker::FlushJob& e) { executors_.at(e.executor)->Flush(e.job); }
 void SimWorker::ToExecutor(const worker::DiscardAccumulator& e) {

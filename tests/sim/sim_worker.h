@@ -31,6 +31,9 @@ class SimWorker {
   // Its loop stands still; executors go on.
   void Pause(absl::Duration time);
   void KillAnExecutor();
+  // One of its devices, if it has any, is out of service for so long.
+  void TroubleADevice(absl::Duration time);
+  void MendDevices();
   void BreakConnection();
   // Nothing passes in these directions for a while.
   void Partition(bool to_master, bool to_worker, absl::Duration time);
@@ -46,6 +49,7 @@ class SimWorker {
   std::string Summary() const;
 
  private:
+  void FindDevices();
   void Connect();
   void Wake();
   void Loop();
@@ -57,6 +61,7 @@ class SimWorker {
   void ToExecutor(const worker::RunPiece& e);
   void ToExecutor(const worker::RunMerge& e);
   void ToExecutor(const worker::CancelPiece& e);
+  void ToExecutor(const worker::ShrinkPiece& e);
   void ToExecutor(const worker::FlushJob& e);
   void ToExecutor(const worker::DiscardAccumulator& e);
   void ToExecutor(const worker::ForgetJob& e);

@@ -32,6 +32,7 @@ class World {
   EventQueue queue;
   Rng rng;
   Weather weather;
+  uint32_t devices = 0;  // Of each worker, besides its CPU.
 
   MonoTime now() const { return queue.now(); }
   absl::Duration Random(absl::Duration least, absl::Duration most) {

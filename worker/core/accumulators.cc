@@ -9,21 +9,21 @@
 namespace tandem::worker {
 
 void WorkerCore::FlushWhatIsDue(MonoTime now, Effects* effects) {
-  for (const JobId id : accumulating_) {
+  for (const auto& [id, device] : accumulating_) {
     JobState& job = jobs_.at(id);
-    Accumulator& accumulator = job.accumulator;
+    Accumulator& accumulator = job.on[device].accumulator;
     const bool idle = job.pool.empty() && job.in_flight == 0;
     if (!idle) {
       accumulator.idle_since = MonoTime::InfiniteFuture();
     } else if (accumulator.idle_since == MonoTime::InfiniteFuture()) {
       accumulator.idle_since = now;
     }
-    if (FlushIsDue(job, now)) Flush(&job, effects);
+    if (FlushIsDue(job, device, now)) Flush(&job, device, effects);
   }
 }
 
-bool WorkerCore::FlushIsDue(const JobState& job, MonoTime now) const {
-  const Accumulator& accumulator = job.accumulator;
+bool WorkerCore::FlushIsDue(const JobState& job, DeviceIndex device, MonoTime now) const {
+  const Accumulator& accumulator = job.on[device].accumulator;
   if (accumulator.flushing || accumulator.empty()) return false;
   if (accumulator.tainted || job.fault.has_value() || draining_) return true;
   if (job.pool.empty() && job.in_flight == 0) {
@@ -32,7 +32,7 @@ bool WorkerCore::FlushIsDue(const JobState& job, MonoTime now) const {
   }
   if (!job.owner->runnable.empty()) {
     const JobState& next = jobs_.at(job.owner->runnable.begin()->second);
-    if (RunsAlone(next)) return true;  // nothing shall be lost with it
+    if (RunsAlone(next, EndAt(next, device))) return true;  // nothing shall be lost with it
   }
   return accumulator.work >=
          std::max(options_.flush.work_to_push * PushTime(job), options_.flush.work_min);
@@ -48,19 +48,21 @@ absl::Duration WorkerCore::Linger(const JobState& job) const {
   return std::max(options_.flush.linger, PushTime(job));
 }
 
-void WorkerCore::Flush(JobState* job, Effects* effects) {
-  job->accumulator.flushing = true;
+void WorkerCore::Flush(JobState* job, DeviceIndex device, Effects* effects) {
+  job->on[device].accumulator.flushing = true;
   ++counters_.flushes;
-  effects->to_executors.push_back(FlushJob{job->owner->executor, job->info.job});
+  effects->to_executors.push_back(FlushJob{job->owner->executors[device].id, job->info.job});
 }
 
 void WorkerCore::On(PartialFinished event, MonoTime, Effects* effects) {
   JobState* job = FindJob(event.job);
-  if (job == nullptr || job->owner->executor != event.executor) {
+  const auto from = executors_.find(event.executor);
+  if (job == nullptr || from == executors_.end() || from->second->owner != job->owner) {
     outbox_.Discard(event.executor, event.outputs, effects);
     return;
   }
-  Accumulator& accumulator = job->accumulator;
+  const DeviceIndex device = from->second->device;
+  Accumulator& accumulator = OnDevice(job, device).accumulator;
   accumulator.flushing = false;
   accumulator.tainted = false;
   std::sort(event.pieces.begin(), event.pieces.end());
@@ -72,7 +74,7 @@ void WorkerCore::On(PartialFinished event, MonoTime, Effects* effects) {
   if (!whole) {
     // It holds a piece whose leases are gone: none of it counts.
     outbox_.Discard(event.executor, event.outputs, effects);
-    RunAgain(job, std::move(event.pieces), effects);
+    RunAgain(job, device, std::move(event.pieces), effects);
     return;
   }
   OutItem item;
@@ -92,7 +94,7 @@ void WorkerCore::On(PartialFinished event, MonoTime, Effects* effects) {
   }
   accumulator.work -= busy;
   item.busy_ns = static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(busy), 0)) /
-                 std::max(job->owner->groups, 1u);
+                 std::max(from->second->lanes, 1u);
   std::sort(item.runs.begin(), item.runs.end(),
             [](const LeaseRun& a, const LeaseRun& b) { return a.first() < b.first(); });
   std::vector<LeaseRun> joined;
@@ -106,13 +108,14 @@ void WorkerCore::On(PartialFinished event, MonoTime, Effects* effects) {
   item.runs = std::move(joined);
   std::sort(item.failures.begin(), item.failures.end(),
             [](const TaskFailure& a, const TaskFailure& b) { return a.task < b.task; });
-  if (accumulator.empty()) accumulating_.erase(event.job);
+  if (accumulator.empty()) accumulating_.erase({event.job, device});
   outbox_.Add(std::move(item), event.executor, std::move(event.outputs), effects);
 }
 
 // Pieces of the accumulator whose value is lost. Unknown ones are passed over.
-void WorkerCore::RunAgain(JobState* job, std::vector<PieceId> pieces, Effects* effects) {
-  Accumulator& accumulator = job->accumulator;
+void WorkerCore::RunAgain(JobState* job, DeviceIndex device, std::vector<PieceId> pieces,
+                          Effects* effects) {
+  Accumulator& accumulator = OnDevice(job, device).accumulator;
   std::sort(pieces.begin(), pieces.end());
   for (auto id = pieces.rbegin(); id != pieces.rend(); ++id) {
     const auto found = accumulator.pieces.find(*id);
@@ -124,7 +127,7 @@ void WorkerCore::RunAgain(JobState* job, std::vector<PieceId> pieces, Effects* e
     }
     accumulator.pieces.erase(found);
   }
-  if (accumulator.empty()) accumulating_.erase(job->info.job);
+  if (accumulator.empty()) accumulating_.erase({job->info.job, device});
 }
 
 }  // namespace tandem::worker

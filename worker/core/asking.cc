@@ -1,24 +1,75 @@
-// Asking a job's puller: what it is told of the job's groups, and of what others have on them.
+// Asking a job's puller: what it is told of the lanes, and of what other jobs have on them.
 #include <algorithm>
 
+#include "common/base/strings.h"
 #include "worker/core/worker_core.h"
 
 namespace tandem::worker {
 namespace {
 
-// A group on which something runs that may take any time counts as busy for so long.
+// A lane on which something runs that may take any time counts as busy for so long.
 constexpr absl::Duration kAnyTime = absl::Hours(1);
 
 }  // namespace
 
-Estimate WorkerCore::EstimateOf(const JobState& job) const {
+// May this device run the job at all, whatever it is doing now?
+bool WorkerCore::Eligible(const JobState& job, DeviceIndex index) const {
+  if (job.eligible_version != devices_version_) {
+    job.eligible_version = devices_version_;
+    job.eligible = 0;
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      const WorkerDevice& device = devices_[i];
+      const bool cpu = device.kind == DeviceKind::kCpu;
+      const bool chosen =
+          job.info.device == DeviceChoice::kAuto || (job.info.device == DeviceChoice::kCpu) == cpu;
+      const bool has = !device.kernels.has_value() || device.kernels->contains(job.info.kernel);
+      if (chosen && has && device.trouble.empty()) job.eligible |= uint64_t{1} << i;
+    }
+  }
+  return ((job.eligible & ~job.barred) >> index & 1) != 0;
+}
+
+// Why no device of this worker may run the job; "": one may.
+std::string WorkerCore::WhyNowhere(const JobState& job) const {
+  std::string trouble;
+  bool lacks_kernel = false;
+  for (DeviceIndex index = 0; index < devices_.size(); ++index) {
+    const WorkerDevice& device = devices_[index];
+    if (Eligible(job, index)) return "";
+    if ((device.kind == DeviceKind::kCpu) == (job.info.device == DeviceChoice::kGpu)) continue;
+    if (device.trouble.empty()) {
+      lacks_kernel = true;
+    } else if (trouble.empty()) {
+      trouble = StrCat(device.name, " is out of service: ", device.trouble);
+    }
+  }
+  if (lacks_kernel) {
+    return StrCat("NO_GPU: the job is for a GPU, and this worker's have no form of ",
+                  job.info.kernel, "; submit it with --device auto");
+  }
+  if (!trouble.empty()) return StrCat("NO_GPU: ", trouble);
+  return "NO_GPU: the job is for a GPU, and this worker has none; submit it with --device auto";
+}
+
+JobOnDevice& WorkerCore::OnDevice(JobState* job, DeviceIndex device) const {
+  if (job->on.size() <= device) job->on.resize(device + 1);
+  return job->on[device];
+}
+
+Estimate WorkerCore::EstimateOf(const JobState& job, DeviceIndex device) const {
   using Source = Estimate::Source;
-  const OwnerState& owner = *job.owner;
   const double hint = job.info.cost_ns_per_task * 1e-9;
-  const double cores_a_group = std::max(1.0, static_cast<double>(owner.cores) / owner.groups);
-  const double hinted = hint / cores_a_group;
-  if (job.rate.known()) return {job.rate.slope(), job.rate.fixed(), Source::kJob, hinted};
-  const auto kernel = kernels_.find({job.info.kernel, owner.kind});
+  double cores_a_lane = 1;
+  if (device < job.owner->executors.size()) {
+    const OwnersExecutor& executor = job.owner->executors[device];
+    cores_a_lane = std::max(1.0, static_cast<double>(executor.cores) / executor.lanes);
+  }
+  const double hinted = hint / cores_a_lane;
+  if (device < job.on.size() && job.on[device].rate.known()) {
+    const RateModel& rate = job.on[device].rate;
+    return {rate.slope(), rate.fixed(), Source::kJob, hinted};
+  }
+  const auto kernel = kernels_.find({job.info.kernel, devices_[device].kind});
   if (kernel != kernels_.end() && kernel->second.model.known() &&
       kernel->second.hinted == (hint > 0)) {
     const RateModel& model = kernel->second.model;
@@ -27,97 +78,125 @@ Estimate WorkerCore::EstimateOf(const JobState& job) const {
   return {hinted, 0, Source::kHint, hinted};
 }
 
-PullDevice WorkerCore::PredictionOf(const JobState& job) const {
-  const Estimate estimate = EstimateOf(job);
-  PullDevice device;
-  device.end = PoolEnd::kFront;  // Nobody pulls from the other end: results come in order.
-  device.pieces_max = std::max(options_.pull.pieces_per_group, options_.pull.small_pieces_max);
-  device.probes_max = options_.pull.pieces_per_group;
-  device.seconds_per_leaf =
+PullDevice WorkerCore::PredictionOf(const JobState& job, const PullLane& lane) const {
+  const Estimate estimate = EstimateOf(job, lane.device);
+  const bool cpu = devices_[lane.device].kind == DeviceKind::kCpu;
+  PullDevice told;
+  told.end = cpu ? PoolEnd::kBack : PoolEnd::kFront;
+  told.pieces_max = std::max(options_.pull.pieces_per_group, options_.pull.small_pieces_max);
+  told.probes_max = cpu ? options_.pull.pieces_per_group : 1;
+  told.seconds_per_leaf =
       estimate.careful_seconds_per_task() * static_cast<double>(job.tree.grain());
-  device.fixed_seconds =
+  told.fixed_seconds =
       std::max(estimate.fixed_seconds, absl::ToDoubleSeconds(options_.pull.piece_overhead));
-  return device;
+  told.gives_back = cpu && job.owner->executors[lane.device].shrinks && !job.info.whole_nodes();
+  return told;
 }
 
-JobPulls* WorkerCore::PullsOf(JobState* job) const {
-  if (job->pulls != nullptr) return job->pulls.get();
-  job->pulls = std::make_unique<JobPulls>(options_.pull.puller);
-  const PullDevice prediction = PredictionOf(*job);
-  job->pulls->groups.resize(job->owner->groups);
-  for (uint32_t group = 0; group < job->owner->groups; ++group) {
-    job->pulls->puller.AddDevice(prediction);
-  }
-  return job->pulls.get();
-}
-
-void WorkerCore::TellOthers(JobState* job, MonoTime now) const {
+void WorkerCore::TellPuller(JobState* job, MonoTime now) const {
+  if (job->pulls == nullptr) job->pulls = std::make_unique<JobPulls>(options_.pull.puller);
   JobPulls& pulls = *job->pulls;
-  for (uint32_t i = 0; i < pulls.groups.size(); ++i) {
-    const CoreGroup& group = groups_[i];
-    const JobPulls::OfGroup& own = pulls.groups[i];
-    pulls.puller.OtherEnded(i, group.last_end);
-    if (group.in_flight == own.in_flight) {
-      pulls.puller.Occupied(i, MonoTime::InfinitePast());
-      continue;
+  bool cpu = false, other = false;
+  for (uint32_t i = 0; i < lanes_.size(); ++i) {
+    if (i >= pulls.lanes.size()) {
+      pulls.lanes.emplace_back();
+      pulls.puller.Lost(pulls.puller.AddDevice({}));
     }
-    if (group.unpredicted > own.unpredicted) {
-      pulls.puller.Occupied(i, now + kAnyTime);
-      continue;
+    const PullLane& lane = lanes_[i];
+    JobPulls::OfLane& own = pulls.lanes[i];
+    const bool there = ExecutorFor(job->owner, lane) != nullptr && Eligible(*job, lane.device);
+    if (there && !own.there) {
+      pulls.puller.Back(i, PredictionOf(*job, lane));
+      own.told_rate = false;
+    } else if (own.there && !there) {
+      pulls.puller.Lost(i);
     }
+    own.there = there;
+    if (!there) continue;
+    (devices_[lane.device].kind == DeviceKind::kCpu ? cpu : other) = true;
+    TellOthers(job, i, now);
+  }
+  pulls.both_ends = cpu && other;
+}
+
+// What other jobs have on the lane.
+void WorkerCore::TellOthers(JobState* job, uint32_t index, MonoTime now) const {
+  Puller& puller = job->pulls->puller;
+  const PullLane& lane = lanes_[index];
+  const JobPulls::OfLane& own = job->pulls->lanes[index];
+  puller.OtherEnded(index, lane.last_end);
+  if (lane.in_flight == own.in_flight) {
+    puller.Occupied(index, MonoTime::InfinitePast());
+  } else if (lane.unpredicted > own.unpredicted) {
+    puller.Occupied(index, now + kAnyTime);
+  } else {
     // What is late is taken to be half done.
-    const absl::Duration left = group.busy_since + (group.predicted - own.predicted) - now;
-    pulls.puller.Occupied(i, now + std::max(left, -left));
+    const absl::Duration left = lane.busy_since + (lane.predicted - own.predicted) - now;
+    puller.Occupied(index, now + std::max(left, -left));
   }
 }
 
-Puller::Decision WorkerCore::Ask(JobState* job, uint32_t group, MonoTime now) {
-  JobPulls& pulls = *PullsOf(job);
-  const Estimate estimate = EstimateOf(*job);
-  // What the job has shown on another group says more than its hint.
-  JobPulls::OfGroup& own = pulls.groups[group];
-  if (estimate.proven() && !own.told_rate && own.in_flight == 0 && !pulls.puller.Proven(group)) {
-    pulls.puller.Back(group, PredictionOf(*job));
+// Where nobody pulls from the other end results come in order.
+PoolEnd WorkerCore::EndAt(const JobState& job, DeviceIndex device) const {
+  const bool both = job.pulls != nullptr && job.pulls->both_ends;
+  return both && devices_[device].kind == DeviceKind::kCpu ? PoolEnd::kBack : PoolEnd::kFront;
+}
+
+uint64_t WorkerCore::Ask(JobState* job, uint32_t index, PoolEnd end, MonoTime now) {
+  JobPulls& pulls = *job->pulls;
+  const PullLane& lane = lanes_[index];
+  const Estimate estimate = EstimateOf(*job, lane.device);
+  // What the job has shown on another lane of the device says more than its hint.
+  JobPulls::OfLane& own = pulls.lanes[index];
+  if (estimate.proven() && !own.told_rate && own.in_flight == 0 && !pulls.puller.Proven(index)) {
+    pulls.puller.Back(index, PredictionOf(*job, lane));
     own.told_rate = true;
+    TellOthers(job, index, now);
   }
-  TellOthers(job, now);
-  const Puller::Rest rest{job->pool.leaves(), job->share_leaves};
-  Puller::Decision decision = pulls.puller.Ask(group, now, rest);
+  if ((end == PoolEnd::kFront ? job->pool.front() : job->pool.back()).suspect) return 1;
+  const Puller::Decision decision =
+      pulls.puller.Ask(index, now, {job->pool.leaves(), job->share_leaves});
   look_again_ = std::min(look_again_, decision.look_again);
-  if (job->pool.front().suspect) decision.leaves = 1;
-  if (decision.leaves == 0) return decision;
+  if (decision.leaves == 0) return 0;
   uint64_t most = job->piece_leaves_max;
   if (!estimate.proven()) {
     most = std::min(most, options_.pull.unproven_leaves_max);
   } else {
     const double probe = options_.pull.puller.probe_seconds /
                          (estimate.seconds_per_task * static_cast<double>(job->tree.grain()));
-    const double grown = options_.pull.growth_max * static_cast<double>(job->proven_leaves);
+    const double grown =
+        options_.pull.growth_max * static_cast<double>(OnDevice(job, lane.device).proven_leaves);
     most =
         static_cast<uint64_t>(std::clamp(std::max(grown, probe), 1.0, static_cast<double>(most)));
   }
-  decision.leaves = std::min(decision.leaves, most);
-  return decision;
+  return std::min(decision.leaves, most);
 }
 
 void WorkerCore::TellFinished(const PieceFinished& event, MonoTime now) {
   const auto found = pieces_.find(event.piece);
-  if (found == pieces_.end() || found->second.executor != event.executor) return;
+  if (found == pieces_.end() || found->second.executor->id != event.executor) return;
   const InFlightPiece& piece = found->second;
   if (piece.is_void || piece.merge != nullptr) return;
   JobState& job = jobs_.at(piece.job);
+  const DeviceIndex device = lanes_[piece.lane].device;
   // A suspect runs in sub-intervals, which says little of others.
-  const auto launch = piece.run.suspect ? Puller::Launch::kFirst : Puller::Launch::kWarm;
+  const auto launch =
+      piece.run.suspect || event.first_launch ? Puller::Launch::kFirst : Puller::Launch::kWarm;
   Puller& puller = job.pulls->puller;
-  puller.FixedCost(piece.group,
-                   std::max(job.rate.fixed(), absl::ToDoubleSeconds(options_.pull.piece_overhead)));
-  puller.Finished(piece.group, event.piece, now, launch,
-                  std::max(absl::ToDoubleSeconds(event.busy), 0.0));
+  puller.FixedCost(piece.lane, std::max(OnDevice(&job, device).rate.fixed(),
+                                        absl::ToDoubleSeconds(options_.pull.piece_overhead)));
+  // A core group runs one thing at a time. On a GPU copies overlap: what counts is how soon after
+  // the last piece this one came.
+  std::optional<double> measured;
+  if (devices_[device].kind == DeviceKind::kCpu) {
+    measured = std::max(absl::ToDoubleSeconds(event.busy), 0.0);
+  }
+  puller.Finished(piece.lane, event.piece, now, launch, measured);
 }
 
 void WorkerCore::LeavePulls(JobState* job, PieceId id, const InFlightPiece& piece) {
-  job->pulls->puller.Shrunk(piece.group, id, 0);
-  JobPulls::OfGroup& own = job->pulls->groups[piece.group];
+  job->pulls->puller.Shrunk(piece.lane, id, 0);
+  JobPulls::OfLane& own = job->pulls->lanes[piece.lane];
   --own.in_flight;
   if (piece.predicted == absl::InfiniteDuration()) {
     --own.unpredicted;

@@ -1,4 +1,4 @@
-// Dispatch: which owner's, which job's next piece goes to which core group.
+// Dispatch: which owner's, which job's next piece goes to which lane.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -8,72 +8,83 @@
 
 namespace tandem::worker {
 
-// First one piece for each group, then a second one each: fetching overlaps running. Then small
+// First one piece for each lane, then a second one each: fetching overlaps running. Then small
 // ones in turns, as long as a batch has room for them.
 void WorkerCore::Dispatch(MonoTime now, Effects* effects) {
   look_again_ = MonoTime::InfiniteFuture();
   bool fed = true;
   for (uint32_t depth = 0; fed && depth < options_.pull.small_pieces_max; ++depth) {
     fed = depth + 1 < options_.pull.pieces_per_group;
-    for (uint32_t group = 0; group < groups_.size(); ++group) {
-      if (HasRoom(groups_[group], depth)) fed |= Feed(group, now, effects);
+    for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
+      if (HasRoom(lanes_[lane], depth)) fed |= Feed(lane, now, effects);
     }
   }
   TakeBack(now, effects);
 }
 
 // For one piece more than `depth`?
-bool WorkerCore::HasRoom(const CoreGroup& group, uint32_t depth) const {
-  if (group.in_flight > depth) return false;
-  if (group.in_flight < options_.pull.pieces_per_group) return true;
-  return group.unpredicted == 0 && group.predicted < options_.pull.merge_window &&
-         group.unproven < options_.pull.unproven_max;
+bool WorkerCore::HasRoom(const PullLane& lane, uint32_t depth) const {
+  if (lane.in_flight > depth) return false;
+  if (lane.in_flight < options_.pull.pieces_per_group) return true;
+  return lane.unpredicted == 0 && lane.predicted < options_.pull.merge_window &&
+         lane.unproven < options_.pull.unproven_max;
 }
 
-bool WorkerCore::CanFeed(const OwnerState& owner, uint32_t group) const {
-  return owner.phase == OwnerState::Phase::kReady && group < owner.groups && !owner.alone &&
-         owner.has_work();
+// The owner's executor, if it can be given a piece for the lane at all.
+OwnersExecutor* WorkerCore::ExecutorFor(OwnerState* owner, const PullLane& lane) const {
+  if (lane.device >= owner->executors.size()) return nullptr;
+  OwnersExecutor& executor = owner->executors[lane.device];
+  const bool can = executor.phase == OwnersExecutor::Phase::kReady &&
+                   lane.number < executor.lanes && devices_[lane.device].trouble.empty();
+  return can ? &executor : nullptr;
 }
 
-bool WorkerCore::NothingBeside(const OwnerState& owner) const {
-  return owner.in_flight == 0 &&
-         std::none_of(accumulating_.begin(), accumulating_.end(),
-                      [&](JobId id) { return jobs_.at(id).owner == &owner; });
+bool WorkerCore::CanFeed(OwnerState* owner, const PullLane& lane) const {
+  const OwnersExecutor* executor = ExecutorFor(owner, lane);
+  if (executor == nullptr || executor->alone) return false;
+  return !owner->runnable.empty() || (lane.device == kCpuDevice && !owner->merges.empty());
 }
 
-bool WorkerCore::RunsAlone(const JobState& job) const {
-  return job.pool.front().suspect || job.losses >= options_.losses_apart;
+bool WorkerCore::NothingBeside(const OwnersExecutor& executor) const {
+  return executor.in_flight == 0 &&
+         std::none_of(accumulating_.begin(), accumulating_.end(), [&](const auto& key) {
+           return key.second == executor.device && jobs_.at(key.first).owner == executor.owner;
+         });
 }
 
-absl::InlinedVector<OwnerState*, 4> WorkerCore::OwnersFor(uint32_t index, MonoTime now) {
-  const CoreGroup& group = groups_[index];
+bool WorkerCore::RunsAlone(const JobState& job, PoolEnd end) const {
+  const LeaseRun& run = end == PoolEnd::kFront ? job.pool.front() : job.pool.back();
+  return run.suspect || job.losses >= options_.losses_apart;
+}
+
+absl::InlinedVector<OwnerState*, 4> WorkerCore::OwnersFor(const PullLane& lane, MonoTime now) {
   absl::InlinedVector<OwnerState*, 4> owners;
   for (auto& [name, owner] : owners_) {
-    if (CanFeed(owner, index)) owners.push_back(&owner);
+    if (CanFeed(&owner, lane)) owners.push_back(&owner);
   }
-  const bool in_turn = now - group.held_since < options_.pull.owner_turn;
+  const bool in_turn = now - lane.held_since < options_.pull.owner_turn;
   std::sort(owners.begin(), owners.end(), [&](const OwnerState* a, const OwnerState* b) {
-    if (in_turn && (a == group.holder) != (b == group.holder)) return a == group.holder;
+    if (in_turn && (a == lane.holder) != (b == lane.holder)) return a == lane.holder;
     return std::tie(a->last_turn, a->name) < std::tie(b->last_turn, b->name);
   });
-  // A group that is not empty drains before another owner has it.
-  if (group.in_flight > 0) {
-    owners.resize(!owners.empty() && owners.front() == group.holder ? 1 : 0);
+  // A lane that is not empty drains before another owner has it.
+  if (lane.in_flight > 0) {
+    owners.resize(!owners.empty() && owners.front() == lane.holder ? 1 : 0);
   }
   return owners;
 }
 
 bool WorkerCore::Feed(uint32_t index, MonoTime now, Effects* effects) {
-  CoreGroup& group = groups_[index];
-  for (OwnerState* owner : OwnersFor(index, now)) {
-    if (!owner->merges.empty()) {
+  PullLane& lane = lanes_[index];
+  for (OwnerState* owner : OwnersFor(lane, now)) {
+    if (lane.device == kCpuDevice && !owner->merges.empty()) {
       PullMerge(owner, index, now, effects);
     } else if (!PullPiece(owner, index, now, effects)) {
       continue;
     }
-    if (group.holder != owner || now - group.held_since >= options_.pull.owner_turn) {
-      group.holder = owner;
-      group.held_since = now;
+    if (lane.holder != owner || now - lane.held_since >= options_.pull.owner_turn) {
+      lane.holder = owner;
+      lane.held_since = now;
       owner->last_turn = ++last_turn_;
     }
     return true;
@@ -81,41 +92,48 @@ bool WorkerCore::Feed(uint32_t index, MonoTime now, Effects* effects) {
   return false;
 }
 
-InFlightPiece* WorkerCore::NewPiece(OwnerState* owner, uint32_t index, JobId job, MonoTime now,
-                                    PieceId* id) {
+InFlightPiece* WorkerCore::NewPiece(OwnersExecutor* executor, uint32_t index, JobId job,
+                                    MonoTime now, PieceId* id) {
   *id = ++last_piece_;
   InFlightPiece& piece = pieces_[*id];
-  piece.owner = owner;
-  piece.executor = owner->executor;
-  piece.group = index;
+  piece.executor = executor;
+  piece.lane = index;
   piece.job = job;
-  ++owner->in_flight;
-  CoreGroup& group = groups_[index];
-  if (group.in_flight++ == 0) group.busy_since = now;
+  ++executor->in_flight;
+  PullLane& lane = lanes_[index];
+  if (lane.in_flight++ == 0) lane.busy_since = now;
   return &piece;
 }
 
-void WorkerCore::PullMerge(OwnerState* owner, uint32_t group, MonoTime now, Effects* effects) {
+void WorkerCore::PullMerge(OwnerState* owner, uint32_t lane, MonoTime now, Effects* effects) {
+  OwnersExecutor* executor = &owner->executors[kCpuDevice];
   PieceId id = 0;
-  InFlightPiece& piece = *NewPiece(owner, group, owner->merges.front().grant.job, now, &id);
+  InFlightPiece& piece = *NewPiece(executor, lane, owner->merges.front().grant.job, now, &id);
   piece.merge = std::make_unique<MergeWork>(std::move(owner->merges.front()));
   owner->merges.pop_front();
   piece.predicted = absl::InfiniteDuration();
-  ++groups_[group].unpredicted;
-  SetUp(owner, piece.job, effects);
+  ++lanes_[lane].unpredicted;
+  SetUp(executor, piece.job, effects);
   effects->to_executors.push_back(
-      RunMerge{owner->executor, id, group, piece.job, piece.merge->grant.inputs});
+      RunMerge{executor->id, id, lanes_[lane].number, piece.job, piece.merge->grant.inputs});
 }
 
-bool WorkerCore::PullPiece(OwnerState* owner, uint32_t group, MonoTime now, Effects* effects) {
+bool WorkerCore::PullPiece(OwnerState* owner, uint32_t lane, MonoTime now, Effects* effects) {
   uint32_t asks =
-      groups_[group].in_flight == 0 ? options_.pull.asks_idle_max : options_.pull.asks_busy_max;
+      lanes_[lane].in_flight == 0 ? options_.pull.asks_idle_max : options_.pull.asks_busy_max;
+  uint32_t looks = options_.pull.looks_max;
+  OwnersExecutor* executor = ExecutorFor(owner, lanes_[lane]);
   for (const auto& [order, id] : owner->runnable) {
     JobState& job = jobs_.at(id);
-    if (RunsAlone(job) && !NothingBeside(*owner)) return false;  // what runs ends first
-    const Puller::Decision decision = Ask(&job, group, now);
-    if (decision.leaves > 0) {
-      StartPiece(&job, group, decision.leaves, decision.end, now, effects);
+    if (!Eligible(job, executor->device)) {
+      if (--looks == 0) return false;
+      continue;
+    }
+    TellPuller(&job, now);
+    const PoolEnd end = EndAt(job, executor->device);
+    if (RunsAlone(job, end) && !NothingBeside(*executor)) return false;  // what runs ends first
+    if (const uint64_t leaves = Ask(&job, lane, end, now); leaves > 0) {
+      StartPiece(&job, lane, leaves, end, now, effects);
       return true;
     }
     if (--asks == 0) return false;
@@ -140,33 +158,34 @@ uint64_t PieceLeaves(const JobState& job, const LeaseRun& run, uint64_t leaves_m
 }
 }  // namespace
 
-void WorkerCore::StartPiece(JobState* job, uint32_t group, uint64_t leaves_max, PoolEnd end,
+void WorkerCore::StartPiece(JobState* job, uint32_t lane, uint64_t leaves_max, PoolEnd end,
                             MonoTime now, Effects* effects) {
-  OwnerState* owner = job->owner;
+  OwnersExecutor* executor = ExecutorFor(job->owner, lanes_[lane]);
   const bool front = end == PoolEnd::kFront;
   const uint64_t leaves =
       PieceLeaves(*job, front ? job->pool.front() : job->pool.back(), leaves_max, end);
   PieceId id = 0;
-  const bool alone = RunsAlone(*job);
-  InFlightPiece& piece = *NewPiece(owner, group, job->info.job, now, &id);
+  const bool alone = RunsAlone(*job, end);
+  InFlightPiece& piece = *NewPiece(executor, lane, job->info.job, now, &id);
   piece.alone = alone;
-  owner->alone |= alone;
+  piece.end = end;
+  executor->alone |= alone;
   piece.run = front ? job->pool.TakeFront(leaves) : job->pool.TakeBack(leaves);
   Predict(job, static_cast<double>(leaves * job->tree.grain()), &piece);
-  job->pulls->puller.Took(group, id, leaves, now);
+  job->pulls->puller.Took(lane, id, leaves, now);
   TakeTurn(job);
   ++job->in_flight;
   job->running_leaves += leaves;
   ++counters_.pieces;
-  SetUp(owner, piece.job, effects);
+  SetUp(executor, piece.job, effects);
 
   RunPiece run;
-  run.executor = owner->executor;
+  run.executor = executor->id;
   run.piece = id;
   run.job = piece.job;
   run.leaves = piece.run.leaves;
   run.attempt = piece.run.attempt;
-  run.group = group;
+  run.group = lanes_[lane].number;
   run.suspect = piece.run.suspect;
   run.inline_bytes_max =
       std::min(options_.inline_bytes_max, piece.run.Leases() * options_.inline_bytes_per_lease);
@@ -179,12 +198,12 @@ void WorkerCore::StartPiece(JobState* job, uint32_t group, uint64_t leaves_max, 
   effects->to_executors.push_back(std::move(run));
 }
 
-// How many small pieces a group gets follows from what is likely; those of jobs that are not
+// How many small pieces a lane gets follows from what is likely; those of jobs that are not
 // measured are bounded by the careful estimate, too.
 void WorkerCore::Predict(JobState* job, double tasks, InFlightPiece* piece) {
-  const Estimate estimate = EstimateOf(*job);
-  CoreGroup& group = groups_[piece->group];
-  JobPulls::OfGroup& own = job->pulls->groups[piece->group];
+  PullLane& lane = lanes_[piece->lane];
+  const Estimate estimate = EstimateOf(*job, lane.device);
+  JobPulls::OfLane& own = job->pulls->lanes[piece->lane];
   ++own.in_flight;
   if (!estimate.proven()) {
     const double careful = estimate.careful_seconds_per_task();
@@ -193,23 +212,23 @@ void WorkerCore::Predict(JobState* job, double tasks, InFlightPiece* piece) {
     piece->unproven = any_time
                           ? options_.pull.unproven_max
                           : std::min(absl::Seconds(tasks * careful), options_.pull.unproven_max);
-    group.unproven += piece->unproven;
+    lane.unproven += piece->unproven;
   }
   piece->predicted = estimate.seconds_per_task > 0
                          ? absl::Seconds(tasks * estimate.seconds_per_task)
                          : absl::InfiniteDuration();
   if (piece->predicted == absl::InfiniteDuration()) {
-    ++group.unpredicted;
+    ++lane.unpredicted;
     ++own.unpredicted;
   } else {
-    group.predicted += piece->predicted;
+    lane.predicted += piece->predicted;
     own.predicted += piece->predicted;
   }
 }
 
-void WorkerCore::SetUp(OwnerState* owner, JobId job, Effects* effects) {
-  if (owner->set_up.insert(job).second) {
-    effects->to_executors.push_back(SetupJob{owner->executor, job});
+void WorkerCore::SetUp(OwnersExecutor* executor, JobId job, Effects* effects) {
+  if (executor->set_up.insert(job).second) {
+    effects->to_executors.push_back(SetupJob{executor->id, job});
   }
 }
 

@@ -67,7 +67,8 @@ struct JobDescribed {
   bool appends = false;  // the outputs of adjacent pieces, one behind the other, are those of both
   uint64_t partial_bytes = 0;
   absl::Duration time_limit = absl::InfiniteDuration();  // of one task
-  double cost_ns_per_task = 0;  // the kernel's hint, on one core; 0: unknown
+  double cost_ns_per_task = 0;                // the kernel's hint, on one core; 0: unknown
+  DeviceChoice device = DeviceChoice::kAuto;  // which may run it; an emulated GPU is one of those
 
   // Sums in floating point are folded up the tree: a piece is one node, a commit one node's
   // partial.
@@ -106,9 +107,22 @@ struct DrainSaid {
 
 struct ExecutorReady {
   ExecutorId executor = 0;
-  uint32_t groups = 1;  // core groups: each pulls for itself
+  uint32_t groups = 1;  // lanes of its device: core groups; each pulls for itself
   uint32_t cores = 1;
   DeviceKind kind = DeviceKind::kCpu;
+  bool shrinks = false;  // it answers ShrinkPiece, also of a piece that has begun
+};
+// A device besides the CPU, which every worker has: it exists from now on. Again: what it can has
+// changed.
+struct DeviceFound {
+  std::string device;  // "emulated:0", "cuda:GPU-…": what StartExecutor will call it
+  DeviceKind kind = DeviceKind::kGpu;
+  std::vector<std::string> kernels;  // identities of those that it has a form of
+};
+// It is out of service, and why; or, when there is no trouble, in service again.
+struct DeviceTroubled {
+  std::string device;
+  std::string trouble;
 };
 // A start page says which leaves had started and not finished.
 struct Suspect {
@@ -131,6 +145,7 @@ struct PieceFinished {
   std::vector<StagedOutput> outputs;
   std::vector<TaskFailure> failures;
   uint64_t tasks = 0;
+  bool first_launch = false;  // of its kernel in that process: it says nothing of others
 };
 struct PartialFinished {
   ExecutorId executor = 0;
@@ -151,6 +166,12 @@ struct MergeFinished {
 struct PieceReturned {
   ExecutorId executor = 0;
   PieceId piece = 0;
+};
+// The answer to ShrinkPiece: the piece has its first `leaves` now; 0: all of it came back.
+struct PieceShrunk {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+  uint64_t leaves = 0;
 };
 struct JobErrored {
   ExecutorId executor = 0;
@@ -177,11 +198,11 @@ struct FormerLife {
 };
 struct Shutdown {};  // finish what runs, return the rest, leave; without a master: leave at once
 
-using Event =
-    std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted, Recalled,
-                 OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady, ExecutorLost,
-                 PieceFinished, PartialFinished, MergeFinished, PieceReturned, JobErrored, PushDone,
-                 PushFailed, Tick, FormerLife, Shutdown>;
+using Event = std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted,
+                           Recalled, OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady,
+                           ExecutorLost, DeviceFound, DeviceTroubled, PieceFinished,
+                           PartialFinished, MergeFinished, PieceReturned, PieceShrunk, JobErrored,
+                           PushDone, PushFailed, Tick, FormerLife, Shutdown>;
 
 // ---- effects ----
 
@@ -223,6 +244,12 @@ struct CancelPiece {
   ExecutorId executor = 0;
   PieceId piece = 0;
 };
+// Only to an executor that shrinks: keep so many leaves, give back what has not begun behind them.
+struct ShrinkPiece {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+  uint64_t leaves = 0;
+};
 struct FlushJob {
   ExecutorId executor = 0;
   JobId job;
@@ -258,7 +285,8 @@ struct Effects {
   bool heartbeat = false;
   std::vector<Report> reports;  // numbered
   std::vector<std::variant<StartExecutor, KillExecutor, SetupJob, RunPiece, RunMerge, CancelPiece,
-                           FlushJob, DiscardAccumulator, ForgetJob, ReleaseStaging, CloseStaging>>
+                           ShrinkPiece, FlushJob, DiscardAccumulator, ForgetJob, ReleaseStaging,
+                           CloseStaging>>
       to_executors;  // in order
   std::vector<PushRegion> pushes;
   bool former_life_told = false;  // and durably counted: its start pages may go

@@ -8,74 +8,90 @@ namespace tandem::worker {
 
 void WorkerCore::CheckInvariants() const {
   absl::btree_map<JobId, std::pair<uint32_t, uint64_t>> by_job;
-  absl::btree_map<const OwnerState*, uint32_t> by_owner, voids;
-  std::vector<uint32_t> by_group(groups_.size());
-  std::vector<uint32_t> unpredicted(groups_.size());
-  std::vector<absl::Duration> predicted(groups_.size()), unproven(groups_.size());
+  absl::btree_map<const OwnersExecutor*, uint32_t> by_executor, voids;
   for (const auto& [id, piece] : pieces_) {
     CHECK(id <= last_piece_);
-    ++by_owner[piece.owner];
-    CHECK(piece.group < groups_.size());
-    ++by_group[piece.group];
-    const bool any_time = piece.predicted == absl::InfiniteDuration();
-    unpredicted[piece.group] += any_time ? 1 : 0;
-    if (!any_time) predicted[piece.group] += piece.predicted;
-    unproven[piece.group] += piece.unproven;
-    CHECK(groups_[piece.group].holder == piece.owner);
-    CHECK(piece.executor == piece.owner->executor);
+    const OwnersExecutor& executor = *piece.executor;
+    ++by_executor[piece.executor];
+    CHECK(piece.lane < lanes_.size());
+    CHECK(lanes_[piece.lane].holder == executor.owner);
+    CHECK_EQ(lanes_[piece.lane].device, executor.device);
     CHECK_EQ(piece.merge == nullptr, piece.run.count() > 0);
     if (piece.run.suspect) CHECK(piece.alone);
-    if (piece.alone) CHECK(piece.owner->alone && piece.owner->in_flight == 1);
-    voids[piece.owner] += piece.is_void ? 1 : 0;
+    if (piece.alone) CHECK(executor.alone && executor.in_flight == 1);
+    voids[piece.executor] += piece.is_void ? 1 : 0;
     if (piece.is_void || piece.merge != nullptr) continue;
     CHECK(jobs_.contains(piece.job));
     ++by_job[piece.job].first;
     by_job[piece.job].second += piece.run.count();
   }
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    CHECK_EQ(by_group[i], groups_[i].in_flight);
-    CHECK_EQ(unpredicted[i], groups_[i].unpredicted);
-    CHECK(predicted[i] == groups_[i].predicted);
-    CHECK(unproven[i] == groups_[i].unproven);
-    CHECK(groups_[i].in_flight <=
-          std::max(options_.pull.pieces_per_group, options_.pull.small_pieces_max));
-  }
+  CheckLanes();
   absl::btree_map<const OwnerState*, uint32_t> jobs_of;
   for (const auto& [id, job] : jobs_) {
-    job.pool.CheckInvariants();
     ++jobs_of[job.owner];
-    CHECK_EQ(job.pool.empty(), job.order == 0);
-    CHECK_EQ(job.owner->runnable.contains({job.order, id}), job.order != 0);
     const auto counted = by_job.find(id);
     CHECK_EQ(job.in_flight, counted == by_job.end() ? 0u : counted->second.first);
     CHECK_EQ(job.running_leaves, counted == by_job.end() ? 0u : counted->second.second);
-    uint32_t pulled = 0;
-    if (job.pulls != nullptr) {
-      for (const JobPulls::OfGroup& own : job.pulls->groups) pulled += own.in_flight;
+    CheckJob(id, job);
+  }
+  for (const auto& [name, owner] : owners_) {
+    CHECK_EQ(owner.jobs, jobs_of[&owner]);
+    for (const auto& [order, job] : owner.runnable) CHECK(jobs_.contains(job));
+    for (const OwnersExecutor& executor : owner.executors) {
+      CHECK_EQ(executor.in_flight, by_executor[&executor]);
+      CHECK_EQ(executor.voids, voids[&executor]);
+      CHECK_EQ(executor.voids > 0, executor.voids_since != MonoTime::InfiniteFuture());
+      const bool lives = executor.phase != OwnersExecutor::Phase::kNone;
+      CHECK_EQ(lives, executor.id != 0);
+      CHECK_EQ(lives, executors_.contains(executor.id));
     }
-    CHECK_EQ(job.in_flight, pulled);
+  }
+  outbox_.CheckInvariants();
+}
+
+void WorkerCore::CheckLanes() const {
+  std::vector<PullLane> sums(lanes_.size());
+  for (const auto& [id, piece] : pieces_) {
+    PullLane& sum = sums[piece.lane];
+    ++sum.in_flight;
+    const bool any_time = piece.predicted == absl::InfiniteDuration();
+    sum.unpredicted += any_time ? 1 : 0;
+    if (!any_time) sum.predicted += piece.predicted;
+    sum.unproven += piece.unproven;
+  }
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    CHECK(lanes_[i].device < devices_.size());
+    CHECK_EQ(sums[i].in_flight, lanes_[i].in_flight);
+    CHECK_EQ(sums[i].unpredicted, lanes_[i].unpredicted);
+    CHECK(sums[i].predicted == lanes_[i].predicted);
+    CHECK(sums[i].unproven == lanes_[i].unproven);
+    CHECK(lanes_[i].in_flight <=
+          std::max(options_.pull.pieces_per_group, options_.pull.small_pieces_max));
+  }
+}
+
+void WorkerCore::CheckJob(JobId id, const JobState& job) const {
+  job.pool.CheckInvariants();
+  CHECK_EQ(job.pool.empty(), job.order == 0);
+  CHECK_EQ(job.owner->runnable.contains({job.order, id}), job.order != 0);
+  uint32_t pulled = 0;
+  if (job.pulls != nullptr) {
+    for (const JobPulls::OfLane& own : job.pulls->lanes) pulled += own.in_flight;
+  }
+  CHECK_EQ(job.in_flight, pulled);
+  for (DeviceIndex device = 0; device < job.on.size(); ++device) {
+    const Accumulator& accumulator = job.on[device].accumulator;
     uint64_t leaves = 0;
     absl::Duration work;
-    for (const auto& [piece, held] : job.accumulator.pieces) {
+    for (const auto& [piece, held] : accumulator.pieces) {
       CHECK(!pieces_.contains(piece));
       for (const LeaseRun& run : held.runs) leaves += run.count();
       work += held.busy;
     }
-    CHECK_EQ(leaves, job.accumulator.leaves);
-    CHECK(work == job.accumulator.work);
-    CHECK_EQ(!job.accumulator.empty(), accumulating_.contains(id));
+    CHECK_EQ(leaves, accumulator.leaves);
+    CHECK(work == accumulator.work);
+    CHECK_EQ(!accumulator.empty(), accumulating_.contains({id, device}));
   }
-  for (const auto& [name, owner] : owners_) {
-    CHECK_EQ(owner.in_flight, by_owner[&owner]);
-    CHECK_EQ(owner.voids, voids[&owner]);
-    CHECK_EQ(owner.voids > 0, owner.voids_since != MonoTime::InfiniteFuture());
-    CHECK_EQ(owner.jobs, jobs_of[&owner]);
-    const bool has_executor = owner.phase != OwnerState::Phase::kNone;
-    CHECK_EQ(has_executor, owner.executor != 0);
-    CHECK_EQ(has_executor, executors_.contains(owner.executor));
-    for (const auto& [order, job] : owner.runnable) CHECK(jobs_.contains(job));
-  }
-  outbox_.CheckInvariants();
 }
 
 }  // namespace tandem::worker

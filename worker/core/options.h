@@ -34,6 +34,7 @@ struct PullOptions {
   // of one that is idle, and of one that only looks for its next piece.
   uint32_t asks_idle_max = 64;
   uint32_t asks_busy_max = 4;
+  uint32_t looks_max = 1024;         // at jobs that the lane's device may not run
   uint32_t take_back_jobs_max = 64;  // that are looked at, at a time
 };
 

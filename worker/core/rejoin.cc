@@ -61,8 +61,10 @@ std::vector<HeldLeaves> WorkerCore::Held() const {
     for (const LeaseRun& run : item.runs) add(item.job, run);
   });
   for (const auto& [id, job] : jobs_) {
-    for (const auto& [piece, part] : job.accumulator.pieces) {
-      for (const LeaseRun& run : part.runs) add(id, run);
+    for (const JobOnDevice& on : job.on) {
+      for (const auto& [piece, part] : on.accumulator.pieces) {
+        for (const LeaseRun& run : part.runs) add(id, run);
+      }
     }
   }
   for (const auto& [id, piece] : pieces_) {
@@ -112,9 +114,10 @@ void WorkerCore::On(Welcomed event, MonoTime now, Effects* effects) {
 
 // Taken whole or not at all: a partial cannot be divided.
 void WorkerCore::AdoptAccumulators(Adoption* adoption, Effects* effects) {
-  for (const JobId id : std::vector<JobId>(accumulating_.begin(), accumulating_.end())) {
+  for (const auto& key : std::vector(accumulating_.begin(), accumulating_.end())) {
+    const auto [id, device] = key;
     JobState& job = jobs_.at(id);
-    Accumulator& accumulator = job.accumulator;
+    Accumulator& accumulator = job.on[device].accumulator;
     std::vector<LeaseRun> runs;
     for (const auto& [piece, held] : accumulator.pieces) {
       runs.insert(runs.end(), held.runs.begin(), held.runs.end());
@@ -132,11 +135,14 @@ void WorkerCore::AdoptAccumulators(Adoption* adoption, Effects* effects) {
       continue;
     }
     accumulator = Accumulator();
-    accumulating_.erase(id);
-    effects->to_executors.push_back(DiscardAccumulator{job.owner->executor, id});
+    accumulating_.erase(key);
+    OwnersExecutor* executor = &job.owner->executors[device];
+    effects->to_executors.push_back(DiscardAccumulator{executor->id, id});
     // What is in flight may already have gone into what is discarded.
     for (auto& [piece_id, piece] : pieces_) {
-      if (piece.job == id && !piece.is_void) VoidPiece(piece_id, &piece, effects);
+      if (piece.job == key.first && piece.executor == executor && !piece.is_void) {
+        VoidPiece(piece_id, &piece, effects);
+      }
     }
   }
 }
@@ -198,13 +204,13 @@ void WorkerCore::DropEverything(Effects* effects) {
   for (auto& [id, job] : jobs_) {
     job.pool.TakeAll();
     UpdateRunnable(&job);
-    job.accumulator = Accumulator();
+    for (JobOnDevice& on : job.on) on.accumulator = Accumulator();
   }
   accumulating_.clear();
   outbox_.DropAll(effects);
   for (auto& [name, owner] : owners_) {
     owner.merges.clear();
-    KillExecutorOf(&owner, effects);
+    for (OwnersExecutor& executor : owner.executors) KillExecutor(&executor, effects);
   }
 }
 

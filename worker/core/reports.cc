@@ -60,7 +60,7 @@ void WorkerCore::AddRates(MonoTime now, std::vector<KernelRate>* rates) {
 // Only where leaves wait in an accumulator: else the master counts for itself. A backlog is told
 // when it has halved: a message a piece would cost more than the master's grants gain by it.
 void WorkerCore::AddBacklogs(std::vector<Backlog>* backlogs) {
-  for (const JobId id : accumulating_) {
+  for (const auto& [id, device] : accumulating_) {
     JobState& job = jobs_.at(id);
     const uint64_t leaves = job.pool.leaves() + job.running_leaves;
     const bool halved = leaves <= job.backlog_told / 2;

@@ -1,11 +1,11 @@
-// What a worker's core knows of jobs, owners, core groups and pieces: plain state, moved by the
-// handlers of WorkerCore.
+// What a worker's core knows of devices, jobs, owners, executors and pieces: plain state, moved by
+// the handlers of WorkerCore.
 //
-// An owner has at most one executor at a time; its life:
+// An owner has at most one executor a device at a time; its life:
 //   kNone → kStarting → kReady → kNone (lost), and → kStopping → kNone when the core ends it.
 //
 // Thread-safety: belongs to the core. Ownership: OwnerState and JobState live in ordered node maps,
-// so pointers to them hold until they are erased.
+// OwnersExecutor in a deque that only grows, so pointers to them hold until their owner is erased.
 #ifndef TANDEM_WORKER_CORE_STATE_H_
 #define TANDEM_WORKER_CORE_STATE_H_
 
@@ -38,35 +38,58 @@ struct MergeWork {
   uint32_t losses = 0;
 };
 
-struct OwnerState {
+// By its number in WorkerCore::devices_; the server's CPU is the first.
+using DeviceIndex = uint32_t;
+inline constexpr DeviceIndex kCpuDevice = 0;
+inline constexpr size_t kDevicesMax = 64;
+
+struct WorkerDevice {
+  std::string name;  // "cpu", "emulated:0": how the shell knows it
+  DeviceKind kind = DeviceKind::kCpu;
+  std::optional<absl::btree_set<std::string>>
+      kernels;          // identities that it has a form of; else all
+  std::string trouble;  // not empty: out of service, and why
+};
+
+struct OwnerState;
+
+// An owner's executor on one device.
+struct OwnersExecutor {
   enum class Phase { kNone, kStarting, kReady, kStopping };
 
-  std::string name;
-  Phase phase = Phase::kNone;
-  ExecutorId executor = 0;
-  uint32_t groups = 1;
-  uint32_t cores = 1;
-  DeviceKind kind = DeviceKind::kCpu;
+  OwnersExecutor(OwnerState* of, DeviceIndex on) : owner(of), device(on) {}
 
-  // Jobs with unstarted leaves, by the order in which they came to have some or last had a turn.
-  absl::btree_set<std::pair<uint64_t, JobId>> runnable;
-  std::deque<MergeWork> merges;   // before everything else
-  absl::btree_set<JobId> set_up;  // known to the executor
+  OwnerState* owner;
+  DeviceIndex device;
+  Phase phase = Phase::kNone;
+  ExecutorId id = 0;
+  uint32_t lanes = 1;
+  uint32_t cores = 1;
+  bool shrinks = false;           // pieces that have begun, too
+  absl::btree_set<JobId> set_up;  // known to it
   uint32_t in_flight = 0;         // pieces and merges
   bool alone = false;             // what runs shall harm nothing else: nothing runs beside it
 
   uint32_t losses = 0;  // in a row: no piece was finished, and no start page says why
   MonoTime start_at;    // not before
-  uint64_t last_turn = 0;
-  uint32_t jobs = 0;
   MonoTime idle_since = MonoTime::InfiniteFuture();
   uint32_t voids = 0;                                 // pieces in flight that nobody waits for …
   MonoTime voids_since = MonoTime::InfiniteFuture();  // … since the last of them came or went
+};
+
+struct OwnerState {
+  std::string name;
+  std::deque<OwnersExecutor> executors;  // by device
+  // Jobs with unstarted leaves, by the order in which they came to have some or last had a turn.
+  absl::btree_set<std::pair<uint64_t, JobId>> runnable;
+  std::deque<MergeWork> merges;  // before everything else, on the CPU
+  uint64_t last_turn = 0;
+  uint32_t jobs = 0;
 
   bool has_work() const { return !merges.empty() || !runnable.empty(); }
 };
 
-// Pieces whose outputs are in the accumulator that the owner's executor keeps for one job.
+// Pieces whose outputs are in the accumulator that one of the owner's executors keeps for a job.
 struct Accumulator {
   struct Held {
     std::vector<LeaseRun> runs;  // of a piece: one, until a Welcome divides it
@@ -82,7 +105,7 @@ struct Accumulator {
   bool empty() const { return pieces.empty(); }
 };
 
-// What is known of how long a job's tasks take on one core group.
+// What is known of how long a job's tasks take on one lane of a device.
 struct Estimate {
   double seconds_per_task = 0;  // 0: nothing is known, not even a hint
   double fixed_seconds = 0;     // a piece
@@ -98,17 +121,26 @@ struct Estimate {
   }
 };
 
-// How the core groups pull of one job, and what each of them has of it.
+// How the lanes pull of one job, and what each of them has of it.
 struct JobPulls {
   explicit JobPulls(const PullerOptions& options) : puller(options) {}
-  struct OfGroup {
+  struct OfLane {
     absl::Duration predicted;  // of its pieces there, as far as they are predicted
     uint32_t unpredicted = 0;
     uint32_t in_flight = 0;
-    bool told_rate = false;  // the puller predicts by what the job has shown elsewhere
+    bool there = false;      // for this job
+    bool told_rate = false;  // the puller predicts by what the job has shown on another lane
   };
-  Puller puller;  // its devices are the groups
-  std::vector<OfGroup> groups;
+  Puller puller;  // its devices are the lanes
+  std::vector<OfLane> lanes;
+  bool both_ends = false;  // GPUs and the CPU share it
+};
+
+// What a job has on one device.
+struct JobOnDevice {
+  Accumulator accumulator;
+  RateModel rate;              // one task, on one lane
+  uint64_t proven_leaves = 0;  // of the largest piece that has finished
 };
 
 struct JobState {
@@ -116,6 +148,10 @@ struct JobState {
   RangeTree tree;
   OwnerState* owner = nullptr;
   uint64_t session = 0;  // in which it was last described
+  // Devices that may run it, a bit each, as of a version of them.
+  mutable uint64_t eligible = 0;
+  mutable uint64_t eligible_version = 0;
+  uint64_t barred = 0;  // devices whose executor refused it, while the CPU runs it
 
   Pool pool;
   uint64_t order = 0;  // its key in owner->runnable; 0: not there
@@ -124,21 +160,18 @@ struct JobState {
   MonoTime fault_until;           // … until then
   uint32_t losses = 0;            // of executors, in a row, before anything of it had begun
 
-  std::unique_ptr<JobPulls> pulls;  // once something was pulled; until its executor is lost
+  std::unique_ptr<JobPulls> pulls;  // once something was pulled
+  std::vector<JobOnDevice> on;      // by device, as far as there was something
   uint32_t in_flight = 0;           // pieces, void ones excluded
   uint64_t running_leaves = 0;
-  Accumulator accumulator;
-  RateModel rate;              // one task, on one group
-  uint64_t proven_leaves = 0;  // of the largest piece that has finished
   uint64_t piece_leaves_max = std::numeric_limits<uint64_t>::max();
   uint64_t backlog_told = 0;
   uint64_t granted_leaves = 0;  // in this session, adopted ones included
 };
 
 struct InFlightPiece {
-  OwnerState* owner = nullptr;
-  ExecutorId executor = 0;
-  uint32_t group = 0;
+  OwnersExecutor* executor = nullptr;
+  uint32_t lane = 0;
   JobId job;
   LeaseRun run;                      // empty for a merge
   std::vector<LeaseRun> renewed;     // what a Welcome divided `run` into; else empty
@@ -148,10 +181,13 @@ struct InFlightPiece {
   bool is_void = false;              // its leases are gone: whatever comes of it is dropped
   bool alone = false;                // nothing runs beside it
   bool recalled = false;             // if it comes back unstarted it goes to the master
+  PoolEnd end = PoolEnd::kFront;     // of the pool from which it was pulled
 };
 
-// A core group runs one owner's pieces at a time.
-struct CoreGroup {
+// What runs pieces one after the other: a core group, or a GPU. One owner's at a time.
+struct PullLane {
+  DeviceIndex device = kCpuDevice;
+  uint32_t number = 0;           // in its device
   OwnerState* holder = nullptr;  // the present one, or the last
   uint32_t in_flight = 0;
   uint32_t unpredicted = 0;  // of those: how many may take any time

@@ -1,5 +1,6 @@
-// TakeBack: what a group holds and others would do sooner goes back to the pool: the piece behind
-// one that is late, and, for a group that has nothing, the next piece of another.
+// TakeBack: what a lane holds and others would do sooner goes back to the pool: the piece behind
+// one that is late, and, for a lane that has nothing, of the piece that ends last so much that both
+// end together.
 #include <algorithm>
 
 #include "worker/core/worker_core.h"
@@ -7,11 +8,11 @@
 namespace tandem::worker {
 
 void WorkerCore::TakeBack(MonoTime now, Effects* effects) {
-  if (groups_.size() < 2) return;
+  if (lanes_.size() < 2) return;
   bool idle = false, late = false;
-  for (const CoreGroup& group : groups_) {
-    idle |= group.in_flight == 0;
-    late |= group.in_flight > 1 && now > group.busy_since + group.predicted;
+  for (const PullLane& lane : lanes_) {
+    idle |= lane.in_flight == 0;
+    late |= lane.in_flight > 1 && now > lane.busy_since + lane.predicted;
   }
   if (!idle && !late) return;
   absl::btree_set<JobId> jobs;
@@ -23,19 +24,19 @@ void WorkerCore::TakeBack(MonoTime now, Effects* effects) {
 }
 
 void WorkerCore::TakeBackOf(JobState* job, bool idle, MonoTime now, Effects* effects) {
-  if (job->in_flight < 2 || job->owner->alone) return;
   JobPulls& pulls = *job->pulls;
-  TellOthers(job, now);
+  TellPuller(job, now);
   const Puller::Rest rest{job->pool.leaves(), job->share_leaves};
-  for (uint32_t group = 0; group < pulls.groups.size(); ++group) {
-    if (const auto back = pulls.puller.AskReturn(group, now, rest)) {
+  for (uint32_t lane = 0; lane < pulls.lanes.size(); ++lane) {
+    if (pulls.lanes[lane].in_flight < 2) continue;
+    if (const auto back = pulls.puller.AskReturn(lane, now, rest)) {
       TakeBackPiece(job, *back, effects);
     }
   }
   if (!idle || !job->pool.empty()) return;
-  for (uint32_t group = 0; group < pulls.groups.size(); ++group) {
-    if (groups_[group].in_flight > 0) continue;
-    const auto steal = pulls.puller.AskSteal(group, now);
+  for (uint32_t lane = 0; lane < pulls.lanes.size(); ++lane) {
+    if (lanes_[lane].in_flight > 0 || !pulls.lanes[lane].there) continue;
+    const auto steal = pulls.puller.AskSteal(lane, now);
     if (steal.has_value()) TakeBackPiece(job, *steal, effects);
   }
 }
@@ -43,8 +44,40 @@ void WorkerCore::TakeBackOf(JobState* job, bool idle, MonoTime now, Effects* eff
 void WorkerCore::TakeBackPiece(JobState* job, const Puller::Steal& steal, Effects* effects) {
   job->pulls->puller.Stealing(steal);
   InFlightPiece& piece = pieces_.at(steal.piece);
-  if (piece.recalled) return;  // it is coming already
-  effects->to_executors.push_back(CancelPiece{piece.executor, steal.piece});
+  // It is coming already; or it cannot be divided.
+  if (piece.recalled || piece.run.suspect) return;
+  const ExecutorId executor = piece.executor->id;
+  const uint64_t leaves = piece.run.count();
+  const bool divides = !job->info.whole_nodes() && piece.renewed.empty();
+  if (piece.executor->shrinks && divides) {
+    const uint64_t keep = leaves - std::min(steal.leaves, leaves);
+    effects->to_executors.push_back(ShrinkPiece{executor, steal.piece, keep});
+  } else {
+    effects->to_executors.push_back(CancelPiece{executor, steal.piece});
+  }
+}
+
+void WorkerCore::On(PieceShrunk event, MonoTime, Effects* effects) {
+  const auto found = pieces_.find(event.piece);
+  if (found == pieces_.end() || found->second.executor->id != event.executor) return;
+  InFlightPiece& piece = found->second;
+  if (event.leaves == 0 || piece.merge != nullptr) {
+    return On(PieceReturned{event.executor, event.piece}, last_step_, effects);
+  }
+  if (piece.is_void || !piece.renewed.empty()) return;
+  JobState* job = FindJob(piece.job);
+  const uint64_t leaves = std::min(event.leaves, piece.run.count());
+  const uint64_t back = piece.run.count() - leaves;
+  job->pulls->puller.Shrunk(piece.lane, event.piece, leaves);
+  if (back == 0) return;
+  LeaseRun returned = piece.run.Part(piece.run.first() + leaves, back);
+  piece.run.leaves.count = leaves;
+  job->running_leaves -= back;
+  if (piece.recalled) {
+    Return(piece.job, {std::move(returned)}, effects);
+  } else {
+    Accept(job, std::move(returned), piece.end == PoolEnd::kFront, effects);
+  }
 }
 
 }  // namespace tandem::worker

@@ -13,7 +13,9 @@ WorkerCore::WorkerCore(const CoreOptions& options, uint64_t seed)
       rng_(seed),
       lease_ttl_(options.lease_ttl),
       heartbeat_(options.heartbeat),
-      outbox_(options) {}
+      outbox_(options) {
+  devices_.push_back({"cpu", DeviceKind::kCpu, std::nullopt, ""});
+}
 
 void WorkerCore::Step(Event event, MonoTime now, Effects* effects) {
   FenceIfPaused(now, effects);
@@ -81,6 +83,7 @@ void WorkerCore::On(Granted event, MonoTime, Effects* effects) {
     return;
   }
   job->granted_leaves += run.count();
+  RefuseIfNowhere(job, effects);
   // The master may have forgotten, or hoped.
   if (!Welcome(job, effects)) faults_.push_back({event.grant.job, job->fault->reason});
   Accept(job, std::move(run), /*front=*/false, effects);
@@ -104,7 +107,7 @@ void WorkerCore::On(Recalled event, MonoTime, Effects* effects) {
       continue;
     }
     piece.recalled = true;
-    effects->to_executors.push_back(CancelPiece{piece.executor, id});
+    effects->to_executors.push_back(CancelPiece{piece.executor->id, id});
   }
 }
 
@@ -209,7 +212,7 @@ void WorkerCore::ReturnUnstarted(Effects* effects) {
   for (auto& [id, piece] : pieces_) {
     if (piece.is_void || piece.merge != nullptr || piece.recalled) continue;
     piece.recalled = true;
-    effects->to_executors.push_back(CancelPiece{piece.executor, id});
+    effects->to_executors.push_back(CancelPiece{piece.executor->id, id});
   }
 }
 
@@ -222,11 +225,9 @@ void WorkerCore::EndJob(JobState* job, Effects* effects) {
   job->pool.TakeAll();
   UpdateRunnable(job);
   std::erase_if(owner->merges, [id](const MergeWork& work) { return work.grant.job == id; });
-  accumulating_.erase(id);
+  for (DeviceIndex device = 0; device < job->on.size(); ++device) accumulating_.erase({id, device});
   outbox_.DropJob(id, effects);
-  if (owner->set_up.erase(id) > 0) {
-    effects->to_executors.push_back(ForgetJob{owner->executor, id});
-  }
+  ForgetSetups(job, effects);
   --owner->jobs;
   limited_jobs_ -= job->info.time_limit < absl::InfiniteDuration() ? 1 : 0;
   jobs_.erase(id);
@@ -244,11 +245,15 @@ bool WorkerCore::Welcome(JobState* job, Effects* effects) {
   if (!job->fault.has_value()) return true;
   if (last_step_ < job->fault_until || job->in_flight > 0) return false;
   job->fault.reset();
-  // The executor forgets why it refused the job, too.
-  if (job->owner->set_up.erase(job->info.job) > 0) {
-    effects->to_executors.push_back(ForgetJob{job->owner->executor, job->info.job});
-  }
+  ForgetSetups(job, effects);  // executors forget why they refused the job, too
   return true;
+}
+
+void WorkerCore::ForgetSetups(JobState* job, Effects* effects) {
+  for (OwnersExecutor& executor : job->owner->executors) {
+    if (executor.set_up.erase(job->info.job) == 0) continue;
+    effects->to_executors.push_back(ForgetJob{executor.id, job->info.job});
+  }
 }
 
 bool WorkerCore::TakePiece(PieceId id, InFlightPiece* piece) {
@@ -256,20 +261,20 @@ bool WorkerCore::TakePiece(PieceId id, InFlightPiece* piece) {
   if (found == pieces_.end()) return false;
   *piece = std::move(found->second);
   pieces_.erase(found);
-  --piece->owner->in_flight;
+  OwnersExecutor& executor = *piece->executor;
+  --executor.in_flight;
   if (piece->is_void) {
-    OwnerState& owner = *piece->owner;
-    owner.voids_since = --owner.voids > 0 ? last_step_ : MonoTime::InfiniteFuture();
+    executor.voids_since = --executor.voids > 0 ? last_step_ : MonoTime::InfiniteFuture();
   }
-  CoreGroup& group = groups_[piece->group];
-  --group.in_flight;
+  PullLane& lane = lanes_[piece->lane];
+  --lane.in_flight;
   if (piece->predicted == absl::InfiniteDuration()) {
-    --group.unpredicted;
+    --lane.unpredicted;
   } else {
-    group.predicted -= piece->predicted;
+    lane.predicted -= piece->predicted;
   }
-  group.unproven -= piece->unproven;
-  if (piece->alone) piece->owner->alone = false;
+  lane.unproven -= piece->unproven;
+  if (piece->alone) executor.alone = false;
   if (!piece->is_void && piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);
     LeavePulls(job, id, *piece);
@@ -282,7 +287,7 @@ bool WorkerCore::TakePiece(PieceId id, InFlightPiece* piece) {
 bool WorkerCore::TakePieceOf(ExecutorId executor, PieceId id, PieceKind kind,
                              InFlightPiece* piece) {
   const auto found = pieces_.find(id);
-  if (found == pieces_.end() || found->second.executor != executor) return false;
+  if (found == pieces_.end() || found->second.executor->id != executor) return false;
   const PieceKind is = found->second.merge != nullptr ? PieceKind::kMerge : PieceKind::kRun;
   return (kind == PieceKind::kAny || kind == is) && TakePiece(id, piece);
 }
@@ -295,12 +300,12 @@ std::vector<LeaseRun> WorkerCore::RunsOf(InFlightPiece* piece) {
   return runs;
 }
 
-// Its leases are gone. It still occupies its group until the executor is done with it.
+// Its leases are gone. It still occupies its lane until the executor is done with it.
 void WorkerCore::VoidPiece(PieceId id, InFlightPiece* piece, Effects* effects) {
   DCHECK(!piece->is_void);
   piece->is_void = true;
-  ++piece->owner->voids;
-  piece->owner->voids_since = last_step_;
+  ++piece->executor->voids;
+  piece->executor->voids_since = last_step_;
   ++counters_.pieces_void;
   if (piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);
@@ -308,7 +313,7 @@ void WorkerCore::VoidPiece(PieceId id, InFlightPiece* piece, Effects* effects) {
     --job->in_flight;
     job->running_leaves -= piece->run.count();
   }
-  effects->to_executors.push_back(CancelPiece{piece->executor, id});
+  effects->to_executors.push_back(CancelPiece{piece->executor->id, id});
 }
 
 uint64_t WorkerCore::backlog_leaves() const {
@@ -325,9 +330,14 @@ absl::Duration WorkerCore::TimeAllowed(JobId id, LeafInterval leaves, bool one_t
   if (one_task || limit == absl::InfiniteDuration()) return limit;
   // Many tasks that are each within the limit take their time; a few times what is predicted.
   constexpr double kSlack = 4;
-  const double cores = std::max(1.0, static_cast<double>(job.owner->cores) / job.owner->groups);
   const double tasks = static_cast<double>(leaves.count) * static_cast<double>(job.tree.grain());
-  return limit + absl::Seconds(kSlack * tasks * cores * EstimateOf(job).seconds_per_task);
+  double seconds = 0;  // of the slowest device that may run them
+  for (const OwnersExecutor& executor : job.owner->executors) {
+    if (!Eligible(job, executor.device)) continue;
+    const double cores = std::max(1.0, static_cast<double>(executor.cores) / executor.lanes);
+    seconds = std::max(seconds, cores * EstimateOf(job, executor.device).seconds_per_task);
+  }
+  return limit + absl::Seconds(kSlack * tasks * seconds);
 }
 
 absl::Duration WorkerCore::ShortestLimit() const {
@@ -358,17 +368,21 @@ MonoTime WorkerCore::NextDeadline(MonoTime now) const {
     next = std::min(next, down_since_ + lease_ttl_);
   }
   for (const auto& [name, owner] : owners_) {
-    if (owner.phase == OwnerState::Phase::kNone && owner.has_work() && owner.start_at > now) {
-      next = std::min(next, owner.start_at);
-    }
-    next = std::min(next, owner.idle_since + options_.executor_idle_max);
-    if (owner.phase == OwnerState::Phase::kReady) {
-      next = std::min(next, owner.voids_since + options_.void_max);
+    for (const OwnersExecutor& executor : owner.executors) {
+      if (executor.phase == OwnersExecutor::Phase::kNone && executor.start_at > now &&
+          HasWorkFor(owner, executor.device)) {
+        next = std::min(next, executor.start_at);
+      }
+      next = std::min(next, executor.idle_since + options_.executor_idle_max);
+      if (executor.phase == OwnersExecutor::Phase::kReady) {
+        next = std::min(next, executor.voids_since + options_.void_max);
+      }
     }
   }
-  for (const JobId id : accumulating_) {
+  for (const auto& [id, device] : accumulating_) {
     const JobState& job = jobs_.at(id);
-    if (!job.accumulator.flushing) next = std::min(next, job.accumulator.idle_since + Linger(job));
+    const Accumulator& accumulator = job.on[device].accumulator;
+    if (!accumulator.flushing) next = std::min(next, accumulator.idle_since + Linger(job));
   }
   return next;
 }

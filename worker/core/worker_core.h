@@ -1,5 +1,6 @@
-// WorkerCore: the supervisor's mind. Pools granted leaves, hands pieces to core groups that have
-// room, collects what they finish into reports, and reconciles after the loss of either side.
+// WorkerCore: the supervisor's mind. Pools granted leaves, hands pieces to the lanes of its devices
+// (core groups, GPUs) that have room, collects what they finish into reports, and reconciles after
+// the loss of either side.
 //
 //   WorkerCore core(options, seed);
 //   for (Event& event : batch) core.Step(std::move(event), now, &effects);
@@ -13,7 +14,7 @@
 //
 // Thread-safety: one thread.
 // Invariants (checked by CheckInvariants): 1. a job is runnable exactly when its pool is not empty;
-// 2. counts of pieces and leaves equal what is in flight; 3. a group holds at most pieces_per_group
+// 2. counts of pieces and leaves equal what is in flight; 3. a lane holds at most pieces_per_group
 // pieces, or more small ones, all of one owner; 4. a suspect runs alone in its executor; 5. those
 // of Pool and Outbox.
 #ifndef TANDEM_WORKER_CORE_WORKER_CORE_H_
@@ -65,6 +66,9 @@ class WorkerCore {
   void CheckInvariants() const;
 
  private:
+  // invariants.cc
+  void CheckLanes() const;
+  void CheckJob(JobId id, const JobState& job) const;
   enum class Link { kDown, kGreeting, kAttached };
   // Leaves that a Welcome re-leased, by job; what nothing claims goes to the pool.
   struct Adoption;
@@ -94,63 +98,82 @@ class WorkerCore {
   // Kills what runs and drops what is held.
   void DropEverything(Effects* effects);
   void FenceIfPaused(MonoTime now, Effects* effects);
-  // executors.cc: the executors' events and their lives
+  // executors.cc: what executors say; lives.cc: devices, and executors' lives on them
   void On(ExecutorReady event, MonoTime now, Effects* effects);
   void On(ExecutorLost event, MonoTime now, Effects* effects);
+  void On(DeviceFound event, MonoTime now, Effects* effects);
+  void On(DeviceTroubled event, MonoTime now, Effects* effects);
+  void RefuseIfNowhere(JobState* job, Effects* effects);
+  // Pieces of an executor that ended: which jobs had begun something, and which not.
+  struct LostPieces {
+    bool explained = false;  // the start page says why it ended
+    absl::btree_set<JobId> begun, waiting;
+  };
+  LostPieces LosePieces(OwnersExecutor* executor, const ExecutorLost& event, Effects* effects);
   void On(PieceFinished event, MonoTime now, Effects* effects);
   void On(PartialFinished event, MonoTime now, Effects* effects);
   void On(MergeFinished event, MonoTime now, Effects* effects);
   void On(PieceReturned event, MonoTime now, Effects* effects);
+  void On(PieceShrunk event, MonoTime now, Effects* effects);  // take_back.cc
   void On(JobErrored event, MonoTime now, Effects* effects);
   // True: the start page says what of it had begun.
   bool LosePiece(InFlightPiece piece, const ExecutorLost& event, Effects* effects);
   void CountLoss(JobId job, const ExecutorLost& event, MonoTime now, Effects* effects);
-  void PlanRestart(OwnerState* owner, bool explained, MonoTime now);
+  void PlanRestart(OwnersExecutor* executor, bool explained, MonoTime now);
   void Blame(JobId job, LeaseRun run, const Suspect& suspect, const std::string& how,
              Effects* effects);
   void LoseMerge(InFlightPiece piece, const ExecutorLost& event, Effects* effects);
-  void GiveUpOnOwner(OwnerState* owner, const std::string& how, MonoTime now, Effects* effects);
-  void Learn(JobState* job, double tasks, absl::Duration busy);
+  void GiveUpOn(OwnersExecutor* executor, const std::string& how, MonoTime now, Effects* effects);
+  void Learn(JobState* job, DeviceIndex device, double tasks, absl::Duration busy);
   void ManageExecutors(MonoTime now, Effects* effects);
-  void KillExecutorOf(OwnerState* owner, Effects* effects);
+  void ManageExecutor(OwnersExecutor* executor, MonoTime now, Effects* effects);
+  // Is there something that it could run?
+  bool HasWorkFor(const OwnerState& owner, DeviceIndex device) const;
+  bool Accumulates(const OwnersExecutor& executor) const;
+  void KillExecutor(OwnersExecutor* executor, Effects* effects);
   // accumulators.cc
   void FlushWhatIsDue(MonoTime now, Effects* effects);
-  bool FlushIsDue(const JobState& job, MonoTime now) const;
+  bool FlushIsDue(const JobState& job, DeviceIndex device, MonoTime now) const;
   absl::Duration PushTime(const JobState& job) const;
   absl::Duration Linger(const JobState& job) const;
-  void Flush(JobState* job, Effects* effects);
-  void RunAgain(JobState* job, std::vector<PieceId> pieces, Effects* effects);
+  void Flush(JobState* job, DeviceIndex device, Effects* effects);
+  void RunAgain(JobState* job, DeviceIndex device, std::vector<PieceId> pieces, Effects* effects);
   // dispatch.cc
   void Dispatch(MonoTime now, Effects* effects);
-  // Who may use the group now, in the order in which they are asked.
-  absl::InlinedVector<OwnerState*, 4> OwnersFor(uint32_t group, MonoTime now);
-  bool CanFeed(const OwnerState& owner, uint32_t group) const;
+  // Who may use the lane now, in the order in which they are asked.
+  absl::InlinedVector<OwnerState*, 4> OwnersFor(const PullLane& lane, MonoTime now);
+  OwnersExecutor* ExecutorFor(OwnerState* owner, const PullLane& lane) const;
+  bool CanFeed(OwnerState* owner, const PullLane& lane) const;
   // Shall the job's next piece be alone in its executor?
-  bool RunsAlone(const JobState& job) const;
-  // Would nothing else be lost with the owner's executor?
-  bool NothingBeside(const OwnerState& owner) const;
-  bool HasRoom(const CoreGroup& group, uint32_t depth) const;
-  bool Feed(uint32_t group, MonoTime now, Effects* effects);
-  InFlightPiece* NewPiece(OwnerState* owner, uint32_t group, JobId job, MonoTime now, PieceId* id);
-  void PullMerge(OwnerState* owner, uint32_t group, MonoTime now, Effects* effects);
-  // Of the first of the owner's jobs that has something for the group. False: none has.
-  bool PullPiece(OwnerState* owner, uint32_t group, MonoTime now, Effects* effects);
-  void StartPiece(JobState* job, uint32_t group, uint64_t leaves, PoolEnd end, MonoTime now,
+  bool RunsAlone(const JobState& job, PoolEnd end) const;
+  // Would nothing else be lost with the executor?
+  bool NothingBeside(const OwnersExecutor& executor) const;
+  bool HasRoom(const PullLane& lane, uint32_t depth) const;
+  bool Feed(uint32_t lane, MonoTime now, Effects* effects);
+  InFlightPiece* NewPiece(OwnersExecutor* executor, uint32_t lane, JobId job, MonoTime now,
+                          PieceId* id);
+  void PullMerge(OwnerState* owner, uint32_t lane, MonoTime now, Effects* effects);
+  // Of the first of the owner's jobs that has something for the lane. False: none has.
+  bool PullPiece(OwnerState* owner, uint32_t lane, MonoTime now, Effects* effects);
+  void StartPiece(JobState* job, uint32_t lane, uint64_t leaves, PoolEnd end, MonoTime now,
                   Effects* effects);
   void Predict(JobState* job, double tasks, InFlightPiece* piece);
-  void SetUp(OwnerState* owner, JobId job, Effects* effects);
-  // asking.cc: the job's puller, and what it must be told
-  Estimate EstimateOf(const JobState& job) const;
-  PullDevice PredictionOf(const JobState& job) const;
-  JobPulls* PullsOf(JobState* job) const;
-  // What other jobs have on its groups.
-  void TellOthers(JobState* job, MonoTime now) const;
-  // How much of the job the group should take now. Notes when to look again.
-  Puller::Decision Ask(JobState* job, uint32_t group, MonoTime now);
+  void SetUp(OwnersExecutor* executor, JobId job, Effects* effects);
+  // asking.cc: which devices may run a job, its puller, and what that must be told
+  bool Eligible(const JobState& job, DeviceIndex device) const;
+  std::string WhyNowhere(const JobState& job) const;
+  JobOnDevice& OnDevice(JobState* job, DeviceIndex device) const;
+  Estimate EstimateOf(const JobState& job, DeviceIndex device) const;
+  PullDevice PredictionOf(const JobState& job, const PullLane& lane) const;
+  void TellPuller(JobState* job, MonoTime now) const;
+  void TellOthers(JobState* job, uint32_t lane, MonoTime now) const;
+  PoolEnd EndAt(const JobState& job, DeviceIndex device) const;
+  // How many leaves the lane should take now; 0: none. Notes when to look again.
+  uint64_t Ask(JobState* job, uint32_t lane, PoolEnd end, MonoTime now);
   void TellFinished(const PieceFinished& event, MonoTime now);
-  // The piece is no longer the job's on its group.
+  // The piece is no longer the job's on its lane.
   void LeavePulls(JobState* job, PieceId id, const InFlightPiece& piece);
-  // What a group holds and others would do sooner goes back to the pool.
+  // take_back.cc
   void TakeBack(MonoTime now, Effects* effects);
   void TakeBackOf(JobState* job, bool idle, MonoTime now, Effects* effects);
   void TakeBackPiece(JobState* job, const Puller::Steal& steal, Effects* effects);
@@ -164,6 +187,7 @@ class WorkerCore {
   void ReturnPool(JobState* job, Effects* effects);
   void ReturnUnstarted(Effects* effects);
   void EndJob(JobState* job, Effects* effects);
+  void ForgetSetups(JobState* job, Effects* effects);
   void RefuseJob(JobState* job, JobFault fault, MonoTime until, Effects* effects);
   // May the job be tried here? Forgets a refusal that has been long enough.
   bool Welcome(JobState* job, Effects* effects);
@@ -200,14 +224,17 @@ class WorkerCore {
 
   std::map<std::string, OwnerState> owners_;
   std::map<JobId, JobState> jobs_;
-  absl::btree_map<ExecutorId, OwnerState*> executors_;  // live ones
+  std::vector<WorkerDevice> devices_;
+  uint64_t devices_version_ = 1;
+  absl::btree_map<ExecutorId, OwnersExecutor*> executors_;  // live ones
   absl::btree_map<PieceId, InFlightPiece> pieces_;
-  std::vector<CoreGroup> groups_;
-  absl::btree_set<JobId> accumulating_;  // jobs whose accumulator is not empty
+  std::vector<PullLane> lanes_;
+  // Accumulators that are not empty.
+  absl::btree_set<std::pair<JobId, DeviceIndex>> accumulating_;
   absl::btree_map<std::pair<std::string, DeviceKind>, KernelState> kernels_;
   Outbox outbox_;
   std::vector<JobFault> faults_;  // to be reported
-  // When a group that declined counted on others: then it is asked again.
+  // When a lane that declined counted on others: then it is asked again.
   MonoTime look_again_ = MonoTime::InfiniteFuture();
 
   uint64_t limited_jobs_ = 0;         // with a time limit

@@ -142,7 +142,8 @@ bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* event
       live->ready = true;
       staging_[id].device = device.kind();
       events->push_back(ExecutorReady{id, device.groups(), device.cores(),
-                                      static_cast<DeviceKind>(device.kind())});
+                                      static_cast<DeviceKind>(device.kind()),
+                                      incoming_.ready().shrinks()});
       ready_.push_back(std::move(*incoming_.mutable_ready()));
     }
     for (const auto& [name, count] : incoming_.counters()) counters_[name] += count;

@@ -88,6 +88,11 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "leases are over")
       ->check(cli::OneOf({"finish", "kill"}))
       ->capture_default_str();
+  app->add_option("--emulated-gpus", options.emulated_gpus,
+                  "So many emulated devices, which jobs may use like GPUs: to try a job's device "
+                  "half, or to test with, on a machine without one")
+      ->check(cli::Count(0, kEmulatedGpusMax))
+      ->capture_default_str();
   app->add_option("--executor", options.executor,
                   "Default: the tandem-executor that came with this program")
       ->type_name("FILE");

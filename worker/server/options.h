@@ -17,6 +17,7 @@
 namespace tandem::worker {
 
 inline constexpr char kProgram[] = "tandem-worker";
+inline constexpr uint32_t kEmulatedGpusMax = 16;
 
 struct WorkerOptions {
   std::string name;       // "": what the folder remembers, or a new one
@@ -27,6 +28,7 @@ struct WorkerOptions {
   uint64_t max_leases = 2048;
   bool local_data = true;                 // the master's files may be mapped, on its host
   bool finish_when_master_lost = true;    // false: drop everything one lease TTL later
+  uint32_t emulated_gpus = 0;             // devices that behave like GPUs, without one
   std::string executor;                   // the program; never empty once parsed
   std::vector<std::string> kernel_paths;  // folders and files
   absl::Duration kernel_load_limit = absl::Seconds(10);

@@ -28,8 +28,6 @@ constexpr size_t kUsagesAMessage = 4096;
 // How often the log says again that there is no master, or that it refuses this worker.
 constexpr absl::Duration kTroubleAgain = absl::Minutes(5);
 constexpr absl::Duration kGoodbyeMax = absl::Seconds(2);
-// The executor that is started only to be asked what it can.
-constexpr ExecutorId kProbe = 0;
 
 CoreOptions CoreOptionsOf(const WorkerOptions& options) {
   CoreOptions core;
@@ -91,6 +89,7 @@ absl::Status Supervisor::Run() {
   fleet_.UseKernelLibraries(std::move(libraries.files));
   if (former.suspects.empty()) identity_.DropLeftovers();
   RETURN_IF_ERROR(FindKernels());
+  FindEmulated();
   events_.push_back(std::move(former));
   TLOG(Info, "worker_starts", "name", identity_.name(), "master", options_.master, "cores",
        FormatCpuList(options_.cores), "kernels", kernels_.size(), "directory",
@@ -108,61 +107,14 @@ absl::Status Supervisor::Run() {
   return result_;
 }
 
-// What a worker can do is what its executors say: one is started to be asked.
-absl::Status Supervisor::FindKernels() {
-  Effects effects;
-  effects.to_executors.push_back(StartExecutor{kProbe, rpc::LocalOwner()});
-  fleet_.Apply(&effects, setups_, &events_);
-  for (bool ready = false; !ready;) {
-    fleet_.Collect(&events_);
-    for (executor::v1::Ready& said : fleet_.TakeReady()) {
-      TakeReady(std::move(said), /*announce=*/false);
-      ready = true;
-    }
-    TakeSignals();
-    if (stops_ > 0) return absl::CancelledError("stopped while starting");
-    for (const Event& event : events_) {
-      if (const auto* lost = std::get_if<ExecutorLost>(&event); lost != nullptr && !ready) {
-        return Error(absl::StatusCode::kFailedPrecondition, reason::kExecutorLost,
-                     StrCat(options_.executor, " ended (", lost->how,
-                            ") before it was ready; start it by hand to see why, or name another "
-                            "with --executor"));
-      }
-    }
-    events_.clear();
-    if (!ready) Sleep();
-  }
-  Effects stop;
-  stop.to_executors.push_back(KillExecutor{kProbe});
-  fleet_.Apply(&stop, setups_, &events_);
-  while (fleet_.size() > 0) {
-    fleet_.Collect(&events_);
-    if (fleet_.size() > 0) Sleep();
-  }
-  Effects close;
-  close.to_executors.push_back(CloseStaging{kProbe});
-  fleet_.Apply(&close, setups_, &events_);
-  events_.clear();
-  return absl::OkStatus();
-}
-
-void Supervisor::TakeReady(executor::v1::Ready ready, bool announce) {
-  if (devices_.empty()) devices_.push_back(ready.device());
-  for (tandem::v1::Kernel& kernel : *ready.mutable_kernels()) {
-    if (!announced_.emplace(kernel.name(), kernel.content_hash()).second) continue;
-    if (announce) to_announce_.push_back(kernel);
-    kernels_.push_back(std::move(kernel));
-  }
-}
-
 void Supervisor::Collect() {
   fleet_.Collect(&events_);
   fleet_.EndWhatIsOverdue(core_.ShortestLimit(), [this](const Started& started) {
     return core_.TimeAllowed(JobId(started.job), {started.first_leaf, started.leaf_count},
                              started.task.has_value());
   });
-  for (executor::v1::Ready& ready : fleet_.TakeReady()) {
-    TakeReady(std::move(ready), /*announce=*/true);
+  for (const executor::v1::Ready& ready : fleet_.TakeReady()) {
+    TakeKernels(ready, /*announce=*/true);
   }
   for (LoopEvent& event : queue_->Take()) {
     std::visit([this](auto& e) { Handle(std::move(e)); }, event);

@@ -44,8 +44,13 @@ class Supervisor {
   absl::Status Run();
 
  private:
+  // supervisor_devices.cc
   absl::Status FindKernels();
-  void TakeReady(executor::v1::Ready ready, bool announce);
+  void FindEmulated();
+  // What an executor on the device says of itself, from one that is started to be asked and ended.
+  absl::StatusOr<executor::v1::Ready> AskExecutor(const std::string& device);
+  void EndAsked();
+  void TakeKernels(const executor::v1::Ready& ready, bool announce);
   void Collect();
   void Handle(StreamMessage event);
   void Handle(StreamClosed event);

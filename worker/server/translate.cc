@@ -58,6 +58,9 @@ std::vector<PieceId> Pieces(const google::protobuf::RepeatedField<uint64_t>& fro
 
 absl::Status TakeAll(ExecutorId executor, const StagingFile& staging,
                      executor::v1::FromExecutor* message, std::vector<Event>* events) {
+  for (const executor::v1::Shrunk& shrunk : message->shrunk()) {
+    events->push_back(PieceShrunk{executor, shrunk.piece(), shrunk.leaves()});
+  }
   for (executor::v1::PieceDone& done : *message->mutable_done()) {
     PieceFinished event{executor,
                         done.piece(),
@@ -66,7 +69,8 @@ absl::Status TakeAll(ExecutorId executor, const StagingFile& staging,
                         done.accumulated(),
                         {},
                         {},
-                        done.tasks()};
+                        done.tasks(),
+                        done.first_launch()};
     RETURN_IF_ERROR(TakeOutputs(done.mutable_outputs(), staging, &event.outputs));
     RETURN_IF_ERROR(TakeFailures(done.mutable_failures(), &event.failures));
     events->push_back(std::move(event));
@@ -116,6 +120,7 @@ absl::StatusOr<JobDescribed> Describe(wire::JobDescription description) {
   }
   described.cost_ns_per_task = job.ns_per_task;
   described.time_limit = job.spec.time_limit;
+  described.device = job.spec.device;
   return described;
 }
 
@@ -167,6 +172,12 @@ void ToExecutorBuilder::Add(RunPiece effect, Send send) {
   run->set_suspect(effect.suspect);
   run->set_inline_bytes_max(effect.inline_bytes_max);
   run->mutable_skip_tasks()->Add(effect.skip_tasks.begin(), effect.skip_tasks.end());
+}
+
+void ToExecutorBuilder::Add(const ShrinkPiece& effect, Send send) {
+  executor::v1::ShrinkPiece* shrink = At(kShrink, send)->add_shrinks();
+  shrink->set_piece(effect.piece);
+  shrink->set_leaves(effect.leaves);
 }
 
 void ToExecutorBuilder::Add(const RunMerge& effect, Send send) {

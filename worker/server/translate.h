@@ -29,7 +29,7 @@ absl::Status ToEvents(ExecutorId executor, const StagingFile& staging,
                       executor::v1::FromExecutor* message, std::vector<Event>* events);
 
 // Gathers effects into as few messages as keep their order. An executor does what one message says
-// in this order: releases, setups, discards, cancels, runs, merges, flushes, forgets.
+// in this order: releases, setups, discards, cancels, runs, shrinks, merges, flushes, forgets.
 class ToExecutorBuilder {
  public:
   using Send = absl::FunctionRef<void(const executor::v1::ToExecutor&)>;
@@ -38,6 +38,7 @@ class ToExecutorBuilder {
   void Add(const DiscardAccumulator& effect, Send send);
   void Add(const CancelPiece& effect, Send send);
   void Add(RunPiece effect, Send send);
+  void Add(const ShrinkPiece& effect, Send send);
   void Add(const RunMerge& effect, Send send);
   void Add(const FlushJob& effect, Send send);
   void Add(const ForgetJob& effect, Send send);
@@ -46,7 +47,7 @@ class ToExecutorBuilder {
   void Finish(Send send);
 
  private:
-  enum Rank { kNothing, kSetup, kDiscard, kCancel, kRun, kMerge, kFlush, kForget };
+  enum Rank { kNothing, kSetup, kDiscard, kCancel, kRun, kShrink, kMerge, kFlush, kForget };
   executor::v1::ToExecutor* At(Rank rank, Send send);
 
   executor::v1::ToExecutor message_;

@@ -73,7 +73,10 @@ class CoreDriver {
       for (const StartExecutor& start : Of<StartExecutor>()) {
         if (start.executor <= last_ready_) continue;
         last_ready_ = start.executor;
-        events.push_back(ExecutorReady{start.executor, groups_, groups_, DeviceKind::kCpu});
+        ExecutorReady ready{start.executor, groups_, groups_, DeviceKind::kCpu};
+        if (start.device != "cpu") ready = {start.executor, 1, 1, DeviceKind::kEmulated};
+        ready.shrinks = shrinks;
+        events.push_back(ready);
       }
       if (events.empty()) return;
     }
@@ -124,6 +127,15 @@ class CoreDriver {
     }
     return returns;
   }
+  std::vector<JobFault> faults() const {
+    std::vector<JobFault> faults;
+    for (const Report& report : effects_.reports) {
+      faults.insert(faults.end(), report.job_faults.begin(), report.job_faults.end());
+    }
+    return faults;
+  }
+  // What executors that get ready say of themselves.
+  bool shrinks = false;
   Effects& effects() { return effects_; }
   WorkerCore& core() { return core_; }
   MonoTime now() const { return now_; }

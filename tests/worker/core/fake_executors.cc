@@ -17,9 +17,12 @@ std::string Bytes(uint64_t value) {
 
 void FakeExecutors::Start(const StartExecutor& effect) {
   for (const auto& [id, live] : live_) {
-    if (live.owner == effect.owner) Complain("two executors of one owner");
+    if (live.owner == effect.owner && live.device == effect.device) {
+      Complain("two executors of one owner on one device");
+    }
   }
   live_[effect.executor].owner = effect.owner;
+  live_[effect.executor].device = effect.device;
 }
 
 void FakeExecutors::Apply(const Effects& effects, std::vector<Event>* events) {
@@ -48,6 +51,7 @@ void FakeExecutors::Apply(const Effects& effects, std::vector<Event>* events) {
       live->queues[e->group].push_back({RunPiece{}, *e});
     }
     if (const auto* e = std::get_if<CancelPiece>(&effect)) Cancel(id, live, e->piece, events);
+    if (const auto* e = std::get_if<ShrinkPiece>(&effect)) Shrink(id, live, *e, events);
     if (const auto* e = std::get_if<FlushJob>(&effect)) live->flushes.insert(e->job);
     if (const auto* e = std::get_if<DiscardAccumulator>(&effect)) live->accumulators.erase(e->job);
     if (const auto* e = std::get_if<ForgetJob>(&effect)) {
@@ -66,7 +70,7 @@ void FakeExecutors::Do(Live* live, const RunPiece& run, std::vector<Event>*) {
   auto& queue = live->queues[run.group];
   queue.push_back({run, std::nullopt});
   if (!live->set_up.contains(run.job)) Complain("a piece of a job that is not set up");
-  if (run.group >= groups_) Complain("a piece for a group that is not there");
+  if (run.group >= (OnCpu(*live) ? groups_ : 1)) Complain("a piece for a group that is not there");
   if (queue.size() > pieces_max_) Complain("a group holds too many pieces");
   if (run.leaves.count == 0) Complain("an empty piece");
   if (jobs_->at(run.job).leaf_count < run.leaves.first + run.leaves.count) {
@@ -76,8 +80,13 @@ void FakeExecutors::Do(Live* live, const RunPiece& run, std::vector<Event>*) {
   for (const auto& [group, others] : live->queues) pieces += others.size();
   if (run.suspect && pieces > 1) Complain("a suspect does not run alone");
   if (run.suspect && run.leaves.count > 1) Complain("a suspect of more than a leaf");
+  const DeviceChoice choice = jobs_->at(run.job).described.device;
+  if (choice != DeviceChoice::kAuto && (choice == DeviceChoice::kCpu) != OnCpu(*live)) {
+    Complain("a piece on a device that was not asked for");
+  }
   // A group is one owner's at a time.
   for (const auto& [id, other] : live_) {
+    if (other.device != live->device) continue;
     const auto found = other.queues.find(run.group);
     if (&other != live && found != other.queues.end() && !found->second.empty() && !other.killed) {
       Complain("two owners share a group");
@@ -94,6 +103,24 @@ void FakeExecutors::Cancel(ExecutorId id, Live* live, PieceId piece, std::vector
       if (queued != piece) continue;
       events->push_back(PieceReturned{id, piece});
       queue.erase(queue.begin() + static_cast<long>(i));
+      return;
+    }
+  }
+}
+
+// Of the first of a group one leaf has begun.
+void FakeExecutors::Shrink(ExecutorId id, Live* live, const ShrinkPiece& shrink,
+                           std::vector<Event>* events) {
+  for (auto& [group, queue] : live->queues) {
+    for (size_t i = 0; i < queue.size(); ++i) {
+      RunPiece& run = queue[i].first;
+      if (queue[i].second.has_value() || run.piece != shrink.piece) continue;
+      const uint64_t before = run.leaves.count;
+      const uint64_t begun = i == 0 ? 1 : 0;
+      run.leaves.count = std::min(before, std::max(shrink.leaves, begun));
+      leaves_shrunk_ += before - run.leaves.count;
+      events->push_back(PieceShrunk{id, run.piece, run.leaves.count});
+      if (run.leaves.count == 0) queue.erase(queue.begin() + static_cast<long>(i));
       return;
     }
   }
@@ -124,6 +151,7 @@ void FakeExecutors::FinishFirst(ExecutorId id, Live* live, uint32_t group,
     return;
   }
   const FakeJob& job = jobs_->at(run.job);
+  if (!OnCpu(*live)) leaves_elsewhere_ += run.leaves.count;
   PieceFinished done{id, run.piece,       absl::Microseconds(10 + run.leaves.count), {}, false, {},
                      {}, run.leaves.count};
   uint64_t sum = 0;
@@ -159,7 +187,10 @@ void FakeExecutors::Advance(std::vector<Event>* events) {
     live_.erase(it);
   } else if (!live.ready) {
     live.ready = true;
-    events->push_back(ExecutorReady{id, groups_, groups_, DeviceKind::kCpu});
+    ExecutorReady ready{id, groups_, groups_, DeviceKind::kCpu};
+    if (!OnCpu(live)) ready = {id, 1, 1, DeviceKind::kEmulated};
+    ready.shrinks = id % 2 == 0;
+    events->push_back(ready);
   } else if (!live.flushes.empty() && rng_->Chance(0.5)) {
     const JobId job = *live.flushes.begin();
     live.flushes.erase(job);

@@ -1,6 +1,8 @@
 // Executors for tests of the worker's core: they do what the effects say, in virtual time, and keep
 // accumulators and staging as real ones do.
 //
+// The CPU has so many groups; every other device is one lane, and gives back what has not begun.
+//
 // Every leaf's value is its number plus one. A job's outputs are, by its kind: the values of a
 // piece's leaves as 8 bytes each, one behind the other, or their sum.
 //
@@ -50,6 +52,9 @@ class FakeExecutors {
   const std::vector<RunPiece>& pieces() const { return pieces_; }
   std::set<JobId> jobs_set_up(ExecutorId executor) const { return live_.at(executor).set_up; }
   size_t live() const { return live_.size(); }
+  // Leaves that ran to their end on devices other than the CPU, and that shrinks brought back.
+  uint64_t leaves_elsewhere() const { return leaves_elsewhere_; }
+  uint64_t leaves_shrunk() const { return leaves_shrunk_; }
 
  private:
   struct Accumulated {
@@ -59,6 +64,7 @@ class FakeExecutors {
   };
   struct Live {
     std::string owner;
+    std::string device;
     bool ready = false;
     bool killed = false;
     std::set<JobId> set_up;
@@ -72,6 +78,8 @@ class FakeExecutors {
   void FinishFirst(ExecutorId id, Live* live, uint32_t group, std::vector<Event>* events);
   void Flush(ExecutorId id, Live* live, JobId job, std::vector<Event>* events);
   void Cancel(ExecutorId id, Live* live, PieceId piece, std::vector<Event>* events);
+  void Shrink(ExecutorId id, Live* live, const ShrinkPiece& shrink, std::vector<Event>* events);
+  bool OnCpu(const Live& live) const { return live.device == "cpu"; }
   StagedOutput Output(ExecutorId id, bool staged, std::string bytes);
   void Complain(std::string text) { complaints_.push_back(std::move(text)); }
 
@@ -83,6 +91,7 @@ class FakeExecutors {
   std::map<std::pair<ExecutorId, uint64_t>, std::string> staging_;
   std::vector<RunPiece> pieces_;
   uint64_t last_offset_ = 0;
+  uint64_t leaves_elsewhere_ = 0, leaves_shrunk_ = 0;
   std::vector<std::string> complaints_;
 };
 

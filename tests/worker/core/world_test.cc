@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct Faults {
   double push_fails = 0;
   double merge = 0;
   double drain = 0;
-  double pause = 0;  // of the worker itself, for longer than its leases live
+  double pause = 0;    // of the worker itself, for longer than its leases live
+  double trouble = 0;  // of a device besides the CPU: out of service, and back
+  int devices = 0;     // besides the CPU
 };
 
 class World {
@@ -34,6 +37,9 @@ class World {
         master_(&rng_, &jobs_),
         executors_(&rng_, &jobs_, groups_, seed % 2 == 0 ? 2 : 256) {
     for (uint64_t id = 1; id <= 6; ++id) AddJob(id);
+    for (int i = 0; i < faults.devices; ++i) {
+      events_.push_back(DeviceFound{NameOf(i), DeviceKind::kEmulated, {"kernel@0"}});
+    }
   }
 
   // Lets everything happen for a while; then no more faults, until all is done.
@@ -59,6 +65,21 @@ class World {
     return options;
   }
 
+  static std::string NameOf(int device) { return "emulated:" + std::to_string(device); }
+
+  void Trouble(const Faults& faults, std::vector<Event>* events) {
+    for (int i = 0; i < faults_.devices; ++i) {
+      const bool ends = troubled_.contains(i) && (rng_.Chance(0.1) || faults.trouble == 0);
+      if (ends) {
+        troubled_.erase(i);
+        events->push_back(DeviceTroubled{NameOf(i), ""});
+      } else if (rng_.Chance(faults.trouble)) {
+        troubled_.insert(i);
+        events->push_back(DeviceTroubled{NameOf(i), "Xid 79"});
+      }
+    }
+  }
+
   void AddJob(uint64_t id) {
     FakeJob job;
     job.leaf_count = rng_.Between(1, 400);
@@ -73,6 +94,8 @@ class World {
     job.described.appends = id == 1;
     job.described.partial_bytes = 8;
     job.described.cost_ns_per_task = rng_.Chance(0.5) ? 1000 : 0;
+    if (faults_.devices > 0 && id == 5) job.described.device = DeviceChoice::kGpu;
+    if (faults_.devices > 0 && id == 6) job.described.device = DeviceChoice::kCpu;
     jobs_[job.described.job] = job;
   }
 
@@ -103,6 +126,7 @@ class World {
     if (rng_.Chance(faults.crash)) executors_.Crash(&events);
     for (int i = 0; i < 3; ++i) executors_.Advance(&events);
     AnswerPushes(faults, &events);
+    Trouble(faults, &events);
     Step(std::move(events));
   }
 
@@ -150,6 +174,7 @@ class World {
   std::vector<Event> events_;
   std::vector<PushRegion> pushes_;
   std::vector<uint64_t> acks_;
+  std::set<int> troubled_;
   bool connected_ = false, down_ = false, draining_ = false;
   uint64_t trace_ = 0;
 };
@@ -197,6 +222,40 @@ TEST(WorkerWorldTest, EverythingAtOnceLosesNothing) {
                .merge = 0.05,
                .drain = 0.005,
                .pause = 0.003});
+}
+
+TEST(WorkerWorldTest, SeveralDevicesOnOneLeaseRunEachLeafOnce) {
+  ExpectSound(700, 60, {.devices = 2});
+}
+
+TEST(WorkerWorldTest, DevicesThatDieOrGoOutOfServiceLoseNothing) {
+  ExpectSound(800, 100, {.crash = 0.02, .recall = 0.05, .trouble = 0.005, .devices = 2});
+}
+
+TEST(WorkerWorldTest, EverythingAtOnceOnSeveralDevicesLosesNothing) {
+  ExpectSound(1000, 150,
+              {.crash = 0.01,
+               .disconnect = 0.02,
+               .restart = 0.3,
+               .recall = 0.05,
+               .push_fails = 0.2,
+               .merge = 0.05,
+               .drain = 0.005,
+               .pause = 0.003,
+               .trouble = 0.003,
+               .devices = 3});
+}
+
+TEST(WorkerWorldTest, OtherDevicesRunTheirPartAndGiveBackWhatOthersWouldDoSooner) {
+  uint64_t elsewhere = 0, shrunk = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    World world(seed, {.devices = 2});
+    world.Run();
+    elsewhere += world.executors().leaves_elsewhere();
+    shrunk += world.executors().leaves_shrunk();
+  }
+  EXPECT_GT(elsewhere, 1000u);
+  EXPECT_GT(shrunk, 0u);
 }
 
 TEST(WorkerWorldTest, EqualSeedsGiveEqualTraces) {

@@ -1,0 +1,106 @@
+// Supervisor: what a worker can do is what its executors say: one on each kind of device is started
+// to be asked.
+#include <utility>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/reason.h"
+#include "common/base/status_macros.h"
+#include "common/base/strings.h"
+#include "common/rpc/owner.h"
+#include "common/wire/kernel.h"
+#include "worker/server/supervisor.h"
+
+namespace tandem::worker {
+namespace {
+
+// The executor that is started only to be asked what it can.
+constexpr ExecutorId kAsked = 0;
+
+}  // namespace
+
+absl::Status Supervisor::FindKernels() {
+  ASSIGN_OR_RETURN(const executor::v1::Ready ready, AskExecutor("cpu"));
+  devices_.push_back(ready.device());
+  TakeKernels(ready, /*announce=*/false);
+  return absl::OkStatus();
+}
+
+// A worker goes on with its CPU when nothing else can be had, and says so.
+void Supervisor::FindEmulated() {
+  if (options_.emulated_gpus == 0) return;
+  const auto name = [](uint32_t i) { return StrCat("EMULATED-", i); };
+  absl::StatusOr<executor::v1::Ready> ready = AskExecutor(StrCat("emulated:", name(0)));
+  if (!ready.ok()) {
+    TLOG(Error, "emulated_devices_left_out", "asked", options_.emulated_gpus, "why",
+         ToStd(ready.status().message()));
+    return;
+  }
+  DeviceFound found;
+  found.kind = static_cast<DeviceKind>(ready->device().kind());
+  for (tandem::v1::Kernel& kernel : *ready->mutable_kernels()) {
+    KernelInfo info;
+    // One that is not understood here is in no job either.
+    if (wire::Decode(&kernel, &info).ok()) found.kernels.push_back(info.identity());
+  }
+  for (uint32_t i = 0; i < options_.emulated_gpus; ++i) {
+    found.device = StrCat("emulated:", name(i));
+    events_.push_back(found);
+    devices_.push_back(ready->device());
+    devices_.back().set_uuid(name(i));
+    TLOG(Info, "device_found", "device", found.device, "model", devices_.back().model(), "memory",
+         devices_.back().memory_bytes(), "kernels", found.kernels.size());
+  }
+}
+
+absl::StatusOr<executor::v1::Ready> Supervisor::AskExecutor(const std::string& device) {
+  Effects effects;
+  effects.to_executors.push_back(StartExecutor{kAsked, rpc::LocalOwner(), device});
+  std::vector<Event> events;
+  fleet_.Apply(&effects, setups_, &events);
+  while (true) {
+    fleet_.Collect(&events);
+    std::vector<executor::v1::Ready> said = fleet_.TakeReady();
+    TakeSignals();
+    if (stops_ > 0) return absl::CancelledError("stopped while starting");
+    if (!said.empty()) {
+      EndAsked();
+      return std::move(said.front());
+    }
+    for (const Event& event : events) {
+      const auto* lost = std::get_if<ExecutorLost>(&event);
+      if (lost == nullptr) continue;
+      EndAsked();
+      return Error(absl::StatusCode::kFailedPrecondition, reason::kExecutorLost,
+                   StrCat(options_.executor, " on ", device, " ended (", lost->how,
+                          ") before it was ready; start it by hand to see why, or name another "
+                          "with --executor"));
+    }
+    events.clear();
+    Sleep();
+  }
+}
+
+void Supervisor::EndAsked() {
+  std::vector<Event> events;
+  Effects stop;
+  stop.to_executors.push_back(KillExecutor{kAsked});
+  fleet_.Apply(&stop, setups_, &events);
+  while (fleet_.size() > 0) {
+    fleet_.Collect(&events);
+    if (fleet_.size() > 0) Sleep();
+  }
+  Effects close;
+  close.to_executors.push_back(CloseStaging{kAsked});
+  fleet_.Apply(&close, setups_, &events);
+}
+
+void Supervisor::TakeKernels(const executor::v1::Ready& ready, bool announce) {
+  for (const tandem::v1::Kernel& kernel : ready.kernels()) {
+    if (!announced_.emplace(kernel.name(), kernel.content_hash()).second) continue;
+    if (announce) to_announce_.push_back(kernel);
+    kernels_.push_back(kernel);
+  }
+}
+
+}  // namespace tandem::worker
