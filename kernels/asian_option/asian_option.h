@@ -35,6 +35,7 @@ struct AsianOption {
   };
 
   static constexpr int32_t kLanes = tandem::kLanes;
+  static constexpr int32_t kTaskThreads = kLanes;
   static constexpr int64_t SharedBytes(const Args&) { return 3 * kLanes * int64_t{sizeof(float)}; }
 
   TANDEM_BODY tandem::Fault Block(const tandem::Group& g, tandem::Task t, const Args& a) {

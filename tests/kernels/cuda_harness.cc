@@ -181,7 +181,11 @@ Result OnCpu(const char* name, const Job& job) {
 
 std::vector<Result> OnCuda(const char* name, const std::vector<Job>& jobs,
                            std::mt19937_64* random) {
-  const TandemKernelV1& kernel = FindKernel(*tandem_builtin_cuda_kernels(), name);
+  return OnCuda(FindKernel(*tandem_builtin_cuda_kernels(), name), jobs, random);
+}
+
+std::vector<Result> OnCuda(const TandemKernelV1& kernel, const std::vector<Job>& jobs,
+                           std::mt19937_64* random) {
   std::vector<std::unique_ptr<JobOnDevice>> on_device;
   std::vector<TandemPart> parts;
   for (const Job& job : jobs) {

@@ -74,6 +74,9 @@ struct Result {
 Result OnCpu(const char* kernel, const Job& job);
 // Every job cut at random, its parts in random order among the others', each with the job's buffers
 // or a slice of its own, all in one launch. Parts of a reduction gather in two partials a job.
+std::vector<Result> OnCuda(const TandemKernelV1& kernel, const std::vector<Job>& jobs,
+                           std::mt19937_64* random);
+// The same, of a built-in kernel.
 std::vector<Result> OnCuda(const char* kernel, const std::vector<Job>& jobs,
                            std::mt19937_64* random);
 

@@ -35,6 +35,12 @@ struct RowSum {
   }
 };
 
+// The same by a warp a task.
+struct WarpSum : RowSum {
+  static constexpr char kName[] = "warp_sum";
+  static constexpr int32_t kTaskThreads = 32;
+};
+
 // Reductions of every kind at once, with tasks that fail.
 struct Summary {
   static constexpr char kName[] = "summary";

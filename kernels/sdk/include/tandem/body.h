@@ -14,9 +14,9 @@
 //
 //   Each(Task, const Args&)                    a map; returns void or Fault
 //   Each(Task, const Args&, Partial&)          a reduction (reduce.h)
-//   Block(const Group&, Task, const Args&)     a block a task (group.h), with SharedBytes(const
-//   Args&) Measure, Prepare, Item, Finish             host stages around a grid (stage.h) Cpu(const
-//   Run&, const Args&), Launch(…)    own loops and launches
+//   Block(const Group&, Task, const Args&)     a block or warp a task (group.h), with
+//   SharedBytes(const Args&) Measure, Prepare, Item, Finish             host stages around a grid
+//   (stage.h) Cpu(const Run&, const Args&), Launch(…)    own loops and launches
 //
 // A map or reduction may add Range(const Run&, const Args&[, Partial&]), a faster CPU loop with the
 // same bytes that returns how many tasks failed, with ScratchBytes(const Args&) if it needs

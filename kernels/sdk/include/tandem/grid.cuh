@@ -5,9 +5,12 @@
 // part begins in the grid. A thread finds its part by binary search, so parts of any jobs share one
 // launch.
 //
-//   MapGrid<K>     a thread a task                      BlockGrid<K>   a block a task, with shared
-//   memory ReduceGrid<K>  blocks with private partials         LaneGrid<K>    a warp a part: float
-//   sums in 32 lanes CellGrid<K>    a thread a cell of all items
+//   MapGrid<K>     a thread a task            BlockGrid<K>  a block a task, with shared memory
+//   ReduceGrid<K>  warps fold, then add once  WarpGrid<K>   a warp a task, with shared memory
+//   CellGrid<K>    a thread a cell of items   LaneGrid<K>   a warp a part: float sums in 32 lanes
+//
+// How many threads a block has, the occupancy calculator says; how many blocks, the tasks. Beyond a
+// few waves of blocks, threads come back for more a whole grid further on (geometry.cuh).
 //
 // Thread-safety: a launch touches its own parts; it never synchronises.
 // Ownership: as the ABI says (abi.h).
@@ -16,13 +19,12 @@
 
 #include <cuda_runtime.h>
 
+#include "tandem/geometry.cuh"
 #include "tandem/register.h"
 
 namespace tandem {
 inline namespace TANDEM_ISA_NAMESPACE {
 
-inline constexpr int kThreads = 256;        // threads of a block
-inline constexpr int kMaxBlocks = 1 << 16;  // more tasks than these blocks hold are strided over
 inline constexpr int kMaxReducers = 4;
 
 // What K's grid finds in a part: its arguments, or the work of an item.
@@ -85,20 +87,41 @@ __global__ void CellGrid(const DevicePart<K>* parts, int32_t count, int64_t cell
   }
 }
 
+// One task of a kernel with the form Block, for the threads of `group`; `leads` on one of them.
+template <class K>
+__device__ void RunTask(const Group& group, const DevicePart<K>* parts, int32_t count, int64_t at,
+                        bool leads) {
+  const DevicePart<K>& part = FindPart(parts, count, at);
+  const int64_t j = at - part.begin;
+  if constexpr (kCanFail<K>) {
+    const Fault fault = K::Block(group, TaskAt(part.first, j), part.payload);
+    if (leads) part.fault[j] = fault.code;
+  } else {
+    K::Block(group, TaskAt(part.first, j), part.payload);
+  }
+}
+
 template <class K>
 __global__ void BlockGrid(const DevicePart<K>* parts, int32_t count, int64_t tasks) {
   extern __shared__ __align__(16) char shared[];
   const Group group(shared);
   for (int64_t at = blockIdx.x; at < tasks; at += gridDim.x) {
-    const DevicePart<K>& part = FindPart(parts, count, at);
-    const int64_t j = at - part.begin;
-    if constexpr (kCanFail<K>) {
-      const Fault fault = K::Block(group, TaskAt(part.first, j), part.payload);
-      if (threadIdx.x == 0) part.fault[j] = fault.code;
-    } else {
-      K::Block(group, TaskAt(part.first, j), part.payload);
-    }
+    RunTask(group, parts, count, at, threadIdx.x == 0);
     __syncthreads();
+  }
+}
+
+// `shared_bytes`: of a task.
+template <class K>
+__global__ void WarpGrid(const DevicePart<K>* parts, int32_t count, int64_t tasks,
+                         int64_t shared_bytes) {
+  extern __shared__ __align__(16) char shared[];
+  const int warp = threadIdx.x / kWarpThreads, warps = blockDim.x / kWarpThreads;
+  const Group group(shared + warp * shared_bytes, true);
+  for (int64_t at = blockIdx.x * int64_t{warps} + warp; at < tasks;
+       at += int64_t{gridDim.x} * warps) {
+    RunTask(group, parts, count, at, threadIdx.x % kWarpThreads == 0);
+    __syncwarp();
   }
 }
 
@@ -164,15 +187,21 @@ __global__ void ReduceGrid(const DevicePart<K>* parts) {
   });
 }
 
-// A warp works on one part, a whole leaf: thread l is lane l, as on the CPU.
 template <class K>
-__global__ void LaneGrid(const DevicePart<K>* parts, int32_t count) {
+__device__ PartialLayout LayoutOf(const DevicePart<K>& part) {
+  PartialLayout layout;
+  for (int r = 0; r < kMaxReducers; ++r) {
+    layout.offset[r] = part.offset[r];
+    layout.elements[r] = part.elements[r];
+  }
+  layout.bytes = 0;
+  return layout;
+}
+
+// A part's tasks, a whole leaf, by the calling warp.
+template <class K>
+__device__ void RunLeaf(const DevicePart<K>& part, int lane) {
   using P = typename PartialOf<K>::type;
-  const int lane = threadIdx.x % kLanes;
-  const int32_t index =
-      static_cast<int32_t>(blockIdx.x * (blockDim.x / kLanes) + threadIdx.x / kLanes);
-  if (index >= count) return;
-  const DevicePart<K>& part = parts[index];
   const PartialLayout layout = LayoutOf(part);
   P partial = BindLane<P>(layout, part.partial, part.lanes, lane);
   for (int64_t j = lane; j < part.count; j += kLanes) {
@@ -207,15 +236,15 @@ __global__ void LaneGrid(const DevicePart<K>* parts, int32_t count) {
   });
 }
 
+// A warp works on one part: thread l is lane l, as on the CPU.
 template <class K>
-__device__ PartialLayout LayoutOf(const DevicePart<K>& part) {
-  PartialLayout layout;
-  for (int r = 0; r < kMaxReducers; ++r) {
-    layout.offset[r] = part.offset[r];
-    layout.elements[r] = part.elements[r];
+__global__ void LaneGrid(const DevicePart<K>* parts, int32_t count) {
+  const int32_t warps = blockDim.x / kLanes, lane = threadIdx.x % kLanes;
+  for (int64_t at = blockIdx.x * int64_t{warps} + threadIdx.x / kLanes; at < count;
+       at += int64_t{gridDim.x} * warps) {
+    RunLeaf(parts[at], lane);
+    __syncwarp();
   }
-  layout.bytes = 0;
-  return layout;
 }
 
 // Host side.
@@ -279,11 +308,6 @@ struct CudaEntries {
     return bytes;
   }
 
-  static unsigned BlocksFor(int64_t threads) {
-    const int64_t blocks = (threads + kThreads - 1) / kThreads;
-    return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
-  }
-
   static int32_t Launch(const TandemPart* parts, const void* device_slab, int32_t count,
                         int64_t tasks, void* workspace, void* stream) {
     if (count == 0 || tasks == 0) return cudaSuccess;
@@ -292,23 +316,44 @@ struct CudaEntries {
     if constexpr (kHasItem<K>) {
       int64_t cells = 0;
       for (int32_t i = 0; i < count; ++i) cells += GridCount(parts[i]);
-      if (cells > 0) CellGrid<K><<<BlocksFor(cells), kThreads, 0, s>>>(device, count, cells);
+      if (cells == 0) return cudaSuccess;
+      Geometry grid;
+      if (const int32_t error = grid.Threads(&CellGrid<K>, cells)) return error;
+      CellGrid<K><<<grid.blocks, grid.threads, 0, s>>>(device, count, cells);
     } else if constexpr (kHasBlock<K>) {
-      int64_t shared = 0;
-      for (int32_t i = 0; i < count; ++i) {
-        const int64_t bytes = K::SharedBytes(*static_cast<const typename K::Args*>(parts[i].args));
-        shared = shared > bytes ? shared : bytes;
-      }
-      const unsigned blocks = static_cast<unsigned>(tasks < kMaxBlocks ? tasks : kMaxBlocks);
-      BlockGrid<K><<<blocks, kThreads, static_cast<size_t>(shared), s>>>(device, count, tasks);
+      return LaunchBlocks(device, parts, count, tasks, s);
     } else if constexpr (InLanes<K>()) {
-      const int64_t threads = int64_t{count} * kLanes;
-      LaneGrid<K><<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, s>>>(
-          device, count);
+      Geometry grid;
+      if (const int32_t error = grid.Tasks(&LaneGrid<K>, count, kLanes, 0)) return error;
+      LaneGrid<K><<<grid.blocks, grid.threads, 0, s>>>(device, count);
     } else if constexpr (kHasPartial<K>) {
       return LaunchReduction(device, parts, count, s);
     } else {
-      MapGrid<K><<<BlocksFor(tasks), kThreads, 0, s>>>(device, count, tasks);
+      Geometry grid;
+      if (const int32_t error = grid.Threads(&MapGrid<K>, tasks)) return error;
+      MapGrid<K><<<grid.blocks, grid.threads, 0, s>>>(device, count, tasks);
+    }
+    return cudaGetLastError();
+  }
+
+  // Shared memory as the part needs that needs most.
+  static int32_t LaunchBlocks(const Part* device, const TandemPart* parts, int32_t count,
+                              int64_t tasks, cudaStream_t s) {
+    constexpr int32_t kAsked = TaskThreadsOf<K>::value;
+    int64_t shared = 0;
+    for (int32_t i = 0; i < count; ++i) {
+      const int64_t bytes = K::SharedBytes(*static_cast<const typename K::Args*>(parts[i].args));
+      shared = shared > bytes ? shared : bytes;
+    }
+    Geometry grid;
+    if constexpr (kAsked > 0 && kAsked <= kWarpThreads) {
+      shared = (shared + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
+      if (const int32_t error = grid.Tasks(&WarpGrid<K>, tasks, kWarpThreads, shared)) return error;
+      WarpGrid<K>
+          <<<grid.blocks, grid.threads, grid.shared_bytes, s>>>(device, count, tasks, shared);
+    } else {
+      if (const int32_t error = grid.Blocks(&BlockGrid<K>, tasks, kAsked, shared)) return error;
+      BlockGrid<K><<<grid.blocks, grid.threads, grid.shared_bytes, s>>>(device, count, tasks);
     }
     return cudaGetLastError();
   }
@@ -322,8 +367,13 @@ struct CudaEntries {
       int64_t largest = 1;
       for (int32_t i = begin; i < begin + n; ++i)
         largest = largest > parts[i].tasks ? largest : parts[i].tasks;
-      const unsigned blocks = BlocksFor((largest + kTasksAThread - 1) / kTasksAThread);
-      ReduceGrid<K><<<dim3(blocks, static_cast<unsigned>(n)), kThreads, 0, s>>>(device + begin);
+      Geometry grid;
+      if (const int32_t error =
+              grid.Threads(&ReduceGrid<K>, (largest + kTasksAThread - 1) / kTasksAThread, n)) {
+        return error;
+      }
+      ReduceGrid<K>
+          <<<dim3(grid.blocks, static_cast<unsigned>(n)), grid.threads, 0, s>>>(device + begin);
       if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
     }
     return cudaSuccess;

@@ -31,6 +31,7 @@ TANDEM_OPTIONAL_CONSTANT_(SummaryOf, kSummary, const char*, "");
 TANDEM_OPTIONAL_CONSTANT_(CostUnitsOf, kCostUnits, const char*, "1");
 TANDEM_OPTIONAL_CONSTANT_(GrainOf, kGrain, int64_t, 0);
 TANDEM_OPTIONAL_CONSTANT_(ToleranceOf, kTolerance, double, 0);
+TANDEM_OPTIONAL_CONSTANT_(TaskThreadsOf, kTaskThreads, int32_t, 0);
 
 inline constexpr const char* kNoFaults[] = {"ok"};
 template <class K, class = void>
@@ -316,6 +317,9 @@ constexpr bool CheckKernel() {
   static_assert(__is_trivially_copyable(typename K::Args), "Args is copied to devices");
   static_assert(kHasEach<K> + kHasBlock<K> + kHasItem<K> + kIsOwn<K> == 1,
                 "a kernel has one form: Each, Block, Item or its own Cpu and Launch");
+  static_assert(TaskThreadsOf<K>::value >= 0 && TaskThreadsOf<K>::value <= 1024,
+                "kTaskThreads is at most a block's 1024");
+  static_assert(kHasBlock<K> || TaskThreadsOf<K>::value == 0, "kTaskThreads is for Block");
   static_assert(K::kClass != OutputClass::kTolerant || ToleranceOf<K>::value > 0,
                 "class tolerant needs kTolerance");
   return true;
