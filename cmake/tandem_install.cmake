@@ -14,6 +14,10 @@ add_dependencies(tandem_installed tandem_programs)
 # ---- the programs. An executor is started by its worker alone.
 install(TARGETS tandem tandem-master tandem-worker RUNTIME COMPONENT tandem)
 install(TARGETS tandem-executor RUNTIME DESTINATION libexec/tandem COMPONENT tandem)
+if(TARGET tandem-executor-cuda)  # in no package: it wants CUDA's libraries where the toolkit has them
+  set_target_properties(tandem-executor-cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS tandem-executor-cuda RUNTIME DESTINATION libexec/tandem COMPONENT cuda)
+endif()
 
 set(doc_folder ${CMAKE_BINARY_DIR}/installed)
 add_custom_command(

@@ -23,10 +23,11 @@ struct Event {
   unsigned gpu_instance, compute_instance;
 };
 
-std::mutex mu;
-std::condition_variable changed;
+// Never destroyed: a thread that was left behind may still be here when the program ends.
+std::mutex& mu = *new std::mutex;
+std::condition_variable& changed = *new std::condition_variable;
 FakeDevice devices[kDevices];
-std::deque<std::pair<int, uint64_t>> xids;
+std::deque<std::pair<int, uint64_t>>& xids = *new std::deque<std::pair<int, uint64_t>>;
 int init_code = kOk;
 bool hangs = false, has_events = true;
 int users = 0;
@@ -38,12 +39,17 @@ void Set(F set) {
   changed.notify_all();
 }
 
-// What a call about a device answers.
-int Answer(FakeDevice* device) {
+// What a call about a device answers; `read` runs under the lock.
+template <class F>
+int Answer(FakeDevice* device, F read) {
   std::unique_lock lock(mu);
   changed.wait(lock, [] { return !hangs; });
   if (users == 0) return kUninitialized;
+  read();
   return device->lost ? kLost : kOk;
+}
+int Answer(FakeDevice* device) {
+  return Answer(device, [] {});
 }
 
 const FakeNvml kFake = {
@@ -123,13 +129,11 @@ int nvmlDeviceGetPowerUsage(FakeDevice* device, unsigned* milliwatts) {
 }
 int nvmlDeviceGetMigMode(FakeDevice*, unsigned*, unsigned*) { return kNotSupported; }
 int nvmlDeviceGetTotalEccErrors(FakeDevice* device, int kind, int, unsigned long long* errors) {
-  *errors = kind == 1 ? device->uncorrected : 5;
-  return Answer(device);
+  return Answer(device, [=] { *errors = kind == 1 ? device->uncorrected : 5; });
 }
 int nvmlDeviceGetRemappedRows(FakeDevice* device, unsigned*, unsigned*, unsigned*,
                               unsigned* failed) {
-  *failed = device->remapping_failed ? 1 : 0;
-  return Answer(device);
+  return Answer(device, [=] { *failed = device->remapping_failed ? 1 : 0; });
 }
 int nvmlEventSetCreate(int** set) {
   static int only = 0;
