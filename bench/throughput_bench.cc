@@ -1,29 +1,23 @@
 // How much of a bare loop's speed is left: monte_carlo_pi and kmer_count through the whole cluster
-// against the same bodies in a bare tbb::parallel_for, in turn, in one run; a map's large result
-// against a bare write and sync of the same bytes; and black_scholes with the SDK's mathematics
-// against the C library's, on one core.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <algorithm>
+// against the same bodies in a bare tbb::parallel_for, in turn, in one run; and black_scholes with
+// the SDK's mathematics against the C library's, on one core.
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "bench/support/bare.h"
 #include "bench/support/cluster.h"
 #include "bench/support/report.h"
 #include "common/base/rng.h"
 #include "common/base/strings.h"
-#include "common/base/unique_fd.h"
-#include "kernels/noop/noop_ref.h"
 
 namespace tandem::bench {
 namespace {
 
-constexpr double kPiMin = 0.95, kWordsMin = 0.7, kResultsMin = 0.8, kOptionsMin = 8;
+constexpr double kPiMin = 0.95, kWordsMin = 0.7, kOptionsMin = 8;
 constexpr uint64_t kSeed = 7;
 constexpr int32_t kK = 11;
 constexpr int kGenomes = 50;
@@ -112,35 +106,6 @@ void Words(Cluster* cluster, const Settings& settings, Report* report) {
   AddRatio("kmer_count k = 11, genome 50 times, of a bare loop's", pair, kWordsMin, report);
 }
 
-void WriteAndSync(const std::string& path, std::string_view bytes) {
-  constexpr size_t kAtOnce = 1 << 20;
-  const UniqueFd fd(open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
-  bool ok = fd.get() >= 0;
-  for (; ok && !bytes.empty(); bytes.remove_prefix(std::min(kAtOnce, bytes.size()))) {
-    const std::string_view piece = bytes.substr(0, kAtOnce);
-    ok = write(fd.get(), piece.data(), piece.size()) == static_cast<ssize_t>(piece.size());
-  }
-  if (!ok || fdatasync(fd.get()) != 0) Die(StrCat("cannot write ", path));
-  unlink(path.c_str());
-}
-
-// From submit until the job has succeeded, that is until all of its result is durable.
-void Results(Cluster* cluster, const Settings& settings, Report* report) {
-  const int64_t tasks = settings.quick ? 2'000'000 : 10'000'000;
-  const JobSpec spec =
-      cluster->Prepare("noop", {}, {{"n", StrCat(tasks)}, {"seed", StrCat(kSeed)}});
-  const std::vector<uint64_t> expected = kernels::NoopReference(kSeed, 0, tasks);
-  const std::string_view bytes(reinterpret_cast<const char*>(expected.data()),
-                               expected.size() * sizeof(uint64_t));
-  JobId last;
-  const Pair pair = InTurn(
-      settings.quick ? 3 : 5, [&] { WriteAndSync(cluster->folder() + "/bare", bytes); },
-      [&] { last = cluster->Run(spec).id; });
-  if (cluster->Read(last, "value") != bytes) Die("noop: other values than the reference's");
-  AddRatio(StrCat("a map's ", bytes.size() / 1'000'000, " MB durable, of a write and sync"), pair,
-           kResultsMin, report);
-}
-
 float Cdf(float x) { return 0.5f * erfcf(-x * static_cast<float>(M_SQRT1_2)); }
 
 // As a program without the SDK would: the C library's functions, an option at a time.
@@ -198,7 +163,6 @@ int Main(int argc, char** argv) {
   Cluster cluster(settings, {});
   Pi(&cluster, settings, &report);
   Words(&cluster, settings, &report);
-  Results(&cluster, settings, &report);
   return report.Finish();
 }
 
