@@ -67,7 +67,8 @@ void Declare(CLI::App* app, Flags* flags) {
       ->type_name("DURATION")
       ->capture_default_str();
   app->add_option("--local-data", flags->local_data,
-                  "auto: processes on this host may map the master's blobs; never: they may not")
+                  "auto: processes on this host may map the master's blobs and hand over outputs; "
+                  "never: they may not")
       ->check(cli::OneOf({"auto", "never"}))
       ->capture_default_str();
   app->add_option("--snapshot-every", flags->snapshot_every,

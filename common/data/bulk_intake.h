@@ -2,7 +2,8 @@
 //
 // gRPC's thread queues what arrives (up to kQueuedBytesMax, then it stops reading); a task on the
 // IoPool takes all that is queued as one batch, so that what arrives while a disk is busy becomes
-// one write. The derived class ends the call.
+// one write. What a derived class cannot do in one turn it goes on with after others had theirs.
+// The derived class ends the call.
 //
 // Thread-safety: OnBatch and OnEnd run one at a time. Ownership: the pool outlives the call; the
 // reactor deletes itself in OnDone.
@@ -61,6 +62,9 @@ class BulkIntake : public Reactor {
 
   // An error ends the intake: OnEnd(error) follows.
   virtual absl::Status OnBatch(std::vector<grpc::ByteBuffer> batch) = 0;
+  // There is work left of earlier batches: OnBatch is called again, with nothing, until there is
+  // not. What comes meanwhile waits.
+  virtual bool Unfinished() const { return false; }
   // The peer has said all (OK), or the intake failed. Nothing of the intake is touched afterwards:
   // it may finish the call.
   virtual void OnEnd(const absl::Status& status) = 0;
@@ -78,17 +82,20 @@ class BulkIntake : public Reactor {
           status = absl::CancelledError("the caller is gone");
           break;
         }
-        if (queue_.empty() && !ended_) {
+        const bool nothing = queue_.empty() && !Unfinished();
+        if (nothing && !ended_) {
           working_ = false;
           return;
         }
-        if (queue_.empty()) {
+        if (nothing) {
           closed_ = true;
           break;
         }
-        batch.swap(queue_);
-        queued_bytes_ = 0;
-        read = std::exchange(paused_, false);
+        if (!Unfinished()) {
+          batch.swap(queue_);
+          queued_bytes_ = 0;
+          read = std::exchange(paused_, false);
+        }
       }
       if (read) this->StartRead(&incoming_);
       status = OnBatch(std::move(batch));
@@ -97,6 +104,7 @@ class BulkIntake : public Reactor {
         closed_ = true;
         break;
       }
+      if (Unfinished()) return pool_->Run([this] { Work(); });
     }
     OnEnd(status);
   }

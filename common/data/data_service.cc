@@ -266,6 +266,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* DataService::PushRe
   parts.pool = options_.pool;
   parts.sync_pool = options_.sync_pool != nullptr ? options_.sync_pool : options_.pool;
   parts.segments = options_.segments;
+  parts.desk = options_.desk;
   parts.on_sync_failed = options_.on_sync_failed;
   return PushRegionsCall::Start(context, std::move(parts), *std::move(owner), options_.push_limits);
 }

@@ -79,6 +79,8 @@ struct DataServiceOptions {
   std::function<void(const absl::Status&)> on_sync_failed;
   // Where readers on this host may be told the paths of blobs: HostId(); else "".
   std::string local_host_id;
+  // Where workers on this host hand memory over; null: nowhere.
+  HandoverDesk* desk = nullptr;
   PushRegionsCall::Limits push_limits;
 };
 

@@ -13,6 +13,9 @@
 namespace tandem {
 namespace {
 
+// Few enough to stay in a core's cache between the copies in and out.
+constexpr size_t kCopyBytes = 256 << 10;
+
 absl::Status Protocol(std::string_view what) { return InvalidError(reason::kProtocolError, what); }
 
 }  // namespace
@@ -60,8 +63,17 @@ absl::Status PushRegionsCall::TakeHeaders(const std::string& fields) {
     }
     if (announced_.size() >= limits_.announced_max)
       return Protocol("too many pieces are announced");
-    announced_.push_back({header.push_id(), header.length(), header.xxh3()});
-    announced_bytes_ += header.length();
+    Piece piece{header.push_id(), header.length(), header.xxh3(), {}, 0};
+    if (header.has_handed()) {
+      if (header.handed().file().size() != HandoverDesk::kTokenBytes) {
+        return Protocol("a piece is said to be in memory that no token names");
+      }
+      piece.file = header.handed().file();
+      piece.offset = header.handed().offset();
+    } else {
+      announced_bytes_ += header.length();
+    }
+    announced_.push_back(std::move(piece));
   }
   return absl::OkStatus();
 }
@@ -100,14 +112,21 @@ absl::Status PushRegionsCall::Write() {
   if (appender_ == nullptr) {
     ASSIGN_OR_RETURN(appender_, parts_.segments->NewAppender(owner_));
   }
-  while (unwritten_bytes_ > 0) {
+  uint64_t room = limits_.copy_bytes_max;
+  while (unwritten_bytes_ > 0 || Unfinished()) {
+    if (Unfinished()) {
+      if (room == 0) break;
+      RETURN_IF_ERROR(CopyHanded(&room));
+      continue;
+    }
     if (streaming_) {
       RETURN_IF_ERROR(WriteOn());
       continue;
     }
     size_t count = 0;
     uint64_t bytes = 0;
-    while (count < announced_.size() && announced_[count].length <= unwritten_bytes_ - bytes) {
+    while (count < announced_.size() && announced_[count].file.empty() &&
+           announced_[count].length <= unwritten_bytes_ - bytes) {
       bytes += announced_[count++].length;
     }
     if (count > 0) {
@@ -136,6 +155,64 @@ absl::Status PushRegionsCall::WriteOn() {
   RETURN_IF_ERROR(CheckPiece(piece, region));
   AnswerOnceDurable({piece}, {region});
   return absl::OkStatus();
+}
+
+absl::Status PushRegionsCall::CopyHanded(uint64_t* room) {
+  if (from_ == nullptr) RETURN_IF_ERROR(BeginCopy());
+  while (from_ != nullptr && *room > 0) {
+    const Piece& piece = announced_.front();
+    const size_t bytes =
+        static_cast<size_t>(std::min<uint64_t>({kCopyBytes, *room, piece.length - streamed_}));
+    if (!from_->ReadAt(piece.offset + streamed_, copied_.get(), bytes).ok()) {
+      appender_->DropPiece();
+      Refuse(v1::PUSH_REFUSAL_TRUNCATED);
+      break;
+    }
+    const std::string_view part(copied_.get(), bytes);
+    RETURN_IF_ERROR(appender_->AddToPiece(absl::MakeConstSpan(&part, 1)));
+    *room -= bytes;
+    streamed_ += bytes;
+    if (streamed_ == piece.length) return EndCopy();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PushRegionsCall::BeginCopy() {
+  const Piece& piece = announced_.front();
+  if (parts_.desk != nullptr) from_ = parts_.desk->Find(piece.file);
+  if (from_ == nullptr || !from_->Holds(piece.offset, piece.length)) {
+    Refuse(from_ == nullptr ? v1::PUSH_REFUSAL_NOT_HANDED_OVER : v1::PUSH_REFUSAL_TRUNCATED);
+    return absl::OkStatus();
+  }
+  if (copied_ == nullptr) copied_ = std::make_unique<char[]>(kCopyBytes);
+  streamed_ = 0;
+  return appender_->BeginPiece(piece.length);
+}
+
+absl::Status PushRegionsCall::EndCopy() {
+  const Piece piece = announced_.front();
+  if (appender_->PieceSum() != piece.xxh3) {
+    appender_->DropPiece();
+    Refuse(v1::PUSH_REFUSAL_CHECKSUM_MISMATCH);
+    return absl::OkStatus();
+  }
+  from_ = nullptr;
+  announced_.pop_front();
+  ASSIGN_OR_RETURN(const Region region, appender_->EndPiece());
+  AnswerOnceDurable({piece}, {region});
+  return absl::OkStatus();
+}
+
+// The piece in front.
+void PushRegionsCall::Refuse(v1::PushRefusal why) {
+  const uint64_t id = announced_.front().push_id;
+  from_ = nullptr;
+  announced_.pop_front();
+  Advance([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    v1::RefusedPush* refused = answers_.add_refused();
+    refused->set_push_id(id);
+    refused->set_why(why);
+  });
 }
 
 absl::Status PushRegionsCall::WriteWholePieces(size_t count, uint64_t bytes) {
@@ -225,7 +302,7 @@ void PushRegionsCall::Advance(absl::FunctionRef<void()> change) {
     absl::MutexLock lock(&mu_);
     change();
     if (writing_ || finished_) return;
-    if (answers_.pushed_size() > 0) {
+    if (answers_.pushed_size() > 0 || answers_.refused_size() > 0) {
       outgoing_ = rpc::FrameMessage(answers_);
       answers_.Clear();
       writing_ = write = true;

@@ -1,10 +1,12 @@
 // PushRegionsCall: takes a worker's output pieces into segments and says where each one is.
 //
-// All pieces that have come whole by the time the disk is free are written by one call. A piece is
-// answered once it is durable: whoever names it in a record waits for no disk, however large the
-// piece, and neither does anybody behind. Syncs run beside the writes, one at a time for all that
-// was written meanwhile; answers that are ready go into one message. A checksum that differs ends
-// the stream: the worker pushes again what was not answered.
+// All pieces that have come whole by the time the disk is free are written by one call. A piece
+// whose bytes were handed over on this host (handover.h) is copied from there, some of it at a
+// turn; one that cannot be had is refused by itself, and the stream goes on. A piece is answered
+// once it is durable: whoever names it in a record waits for no disk, however large the piece, and
+// neither does anybody behind. Syncs run beside the writes, one at a time for all that was written
+// meanwhile; answers that are ready go into one message. A checksum that differs ends the stream:
+// the worker pushes again what was not answered.
 //
 // Thread-safety and ownership: as BulkIntake.
 #ifndef TANDEM_COMMON_DATA_PUSH_REGIONS_H_
@@ -24,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/data/bulk_intake.h"
+#include "common/data/handover.h"
 #include "common/data/segment_store.h"
 #include "common/model/outputs.h"
 #include "common/rpc/bulk.h"
@@ -41,11 +44,14 @@ class PushRegionsCall final
     // Pieces longer than this are written as they come; shorter ones whole, many at a time.
     uint64_t whole_bytes_max = 2 << 20;
     size_t announced_max = 1 << 16;  // Pieces whose bytes have not come.
+    // What is copied of handed-over pieces before others have their turn.
+    uint64_t copy_bytes_max = 8 << 20;
   };
   struct Parts {
     IoPool* pool = nullptr;       // Writes.
     IoPool* sync_pool = nullptr;  // Waits for disks.
     SegmentStore* segments = nullptr;
+    HandoverDesk* desk = nullptr;  // Null: nothing is handed over here.
     // Called when bytes could not be made durable: the store may not go on.
     std::function<void(const absl::Status&)> on_sync_failed;
   };
@@ -61,6 +67,8 @@ class PushRegionsCall final
     uint64_t push_id = 0;
     uint64_t length = 0;
     uint64_t xxh3 = 0;
+    std::string file;  // The token of the memory that it is in; "": its bytes come in the stream.
+    uint64_t offset = 0;
   };
 
   struct Written {
@@ -77,12 +85,20 @@ class PushRegionsCall final
         limits_(limits) {}
 
   absl::Status OnBatch(std::vector<grpc::ByteBuffer> batch) override;
+  bool Unfinished() const override {
+    return !announced_.empty() && !announced_.front().file.empty();
+  }
   void OnEnd(const absl::Status& status) override;
   absl::Status TakeMessage(rpc::BulkMessage message);
   absl::Status TakeHeaders(const std::string& fields);
   absl::Status Write();
   absl::Status WriteWholePieces(size_t count, uint64_t bytes);
   absl::Status WriteOn();
+  // Copies of the handed-over pieces in front, until a turn's `room` is used up.
+  absl::Status CopyHanded(uint64_t* room);
+  absl::Status BeginCopy();
+  absl::Status EndCopy();
+  void Refuse(v1::PushRefusal why);
   // Removes the first `bytes` of unwritten_; the views stay valid until FreeWritten().
   std::vector<std::string_view> TakeUnwritten(uint64_t bytes);
   void FreeWritten();
@@ -105,9 +121,11 @@ class PushRegionsCall final
   uint64_t announced_bytes_ = 0;             // Of announced pieces, not come yet.
   std::vector<std::string_view> unwritten_;  // Bytes of announced_'s first pieces, in order.
   uint64_t unwritten_bytes_ = 0;
-  bool streaming_ = false;                 // announced_'s first piece is written as it comes.
-  uint64_t streamed_ = 0;                  // Of its bytes, so far.
-  std::vector<rpc::BulkMessage> holding_;  // What `unwritten_` looks into.
+  bool streaming_ = false;                  // announced_'s first piece is written as it comes.
+  uint64_t streamed_ = 0;                   // Of its bytes, so far; or copied.
+  std::shared_ptr<const HandedFile> from_;  // That announced_'s first piece is being copied from.
+  std::unique_ptr<char[]> copied_;          // On their way, kCopyBytes.
+  std::vector<rpc::BulkMessage> holding_;   // What `unwritten_` looks into.
 
   grpc::ByteBuffer outgoing_;  // Of the outstanding write.
   absl::Mutex mu_;

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/check.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/data/xxh3.h"
 #include "common/rpc/bulk.h"
@@ -24,8 +27,8 @@ namespace tandem {
 namespace {
 
 constexpr char kPushRegions[] = "/tandem.v1.Data/PushRegions";
-// Headers in one message; a header is about 30 bytes, and the parser takes 64 KiB of them.
-constexpr int kHeadersMax = 1024;
+// Headers in one message; a header is at most 70 bytes, and the parser takes 64 KiB of them.
+constexpr int kHeadersMax = 512;
 
 void ReleaseKeepAlive(void* holder) { delete static_cast<std::shared_ptr<const void>*>(holder); }
 
@@ -43,6 +46,7 @@ class RegionPusher::Call final : public grpc::ClientBidiReactor<grpc::ByteBuffer
     uint64_t xxh3 = 0;
     std::string_view bytes;
     std::shared_ptr<const void> keep_alive;
+    HandedPlace handed;
   };
 
   Call(std::shared_ptr<grpc::Channel> channel, const std::string& owner, Callbacks callbacks)
@@ -73,6 +77,7 @@ class RegionPusher::Call final : public grpc::ClientBidiReactor<grpc::ByteBuffer
  private:
   void Advance();
   grpc::ByteBuffer NextMessage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendInstead(const v1::RefusedPush& refused);
 
   const Callbacks callbacks_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
@@ -83,6 +88,8 @@ class RegionPusher::Call final : public grpc::ClientBidiReactor<grpc::ByteBuffer
 
   absl::Mutex mu_;
   std::deque<Piece> queue_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Piece> handed_ ABSL_GUARDED_BY(mu_);  // Announced and not answered.
+  std::set<std::string> not_taken_ ABSL_GUARDED_BY(mu_);   // Tokens that were refused.
   size_t sent_of_front_ ABSL_GUARDED_BY(mu_) = 0;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
@@ -94,6 +101,7 @@ void RegionPusher::Call::Push(Piece piece) {
   {
     absl::MutexLock lock(&mu_);
     if (over_) return;  // on_broken tells.
+    if (not_taken_.contains(piece.handed.file)) piece.handed = {};
     queue_.push_back(std::move(piece));
   }
   Advance();
@@ -112,12 +120,19 @@ grpc::ByteBuffer RegionPusher::Call::NextMessage() {
   std::vector<grpc::Slice> data;
   size_t room = rpc::kChunkBytesMax;
   while (room > 0 && !queue_.empty() && headers.headers_size() < kHeadersMax) {
-    const Piece& piece = queue_.front();
+    Piece& piece = queue_.front();
     if (sent_of_front_ == 0) {
       v1::PushHeader* header = headers.add_headers();
       header->set_push_id(piece.push_id);
       header->set_length(piece.bytes.size());
       header->set_xxh3(piece.xxh3);
+      if (!piece.handed.file.empty()) {
+        header->mutable_handed()->set_file(piece.handed.file);
+        header->mutable_handed()->set_offset(piece.handed.offset);
+        handed_.emplace(piece.push_id, std::move(piece));
+        queue_.pop_front();
+        continue;
+      }
     }
     const size_t size = std::min(room, piece.bytes.size() - sent_of_front_);
     data.push_back(Borrow(piece.bytes.substr(sent_of_front_, size), piece.keep_alive));
@@ -143,7 +158,7 @@ void RegionPusher::Call::Advance() {
     } else if (!queue_.empty()) {
       outgoing_ = NextMessage();
       writing_ = write = true;
-    } else if (closing_) {
+    } else if (closing_ && handed_.empty()) {
       over_ = done = release = true;
     }
   }
@@ -177,17 +192,50 @@ void RegionPusher::Call::OnReadDone(bool ok) {
     pieces.push_back({pushed.push_id(), {}});
     if (status.ok()) status = wire::Decode(pushed.region(), &pieces.back().region);
   }
+  {
+    std::vector<Piece> answered;  // Let go of without the lock.
+    absl::MutexLock lock(&mu_);
+    for (PushedPiece& piece : pieces) {
+      const auto found = handed_.find(piece.push_id);
+      if (found == handed_.end()) continue;
+      piece.handed_over = true;
+      answered.push_back(std::move(found->second));
+      handed_.erase(found);
+    }
+  }
+  for (const v1::RefusedPush& refused : response.refused()) SendInstead(refused);
   incoming_.Clear();
+  Advance();
   if (status.ok() && !pieces.empty()) callbacks_.on_pushed(std::move(pieces));
   if (!status.ok()) context_.TryCancel();
   StartRead(&incoming_);
 }
 
+// The master could not have a piece from where it was said to be.
+void RegionPusher::Call::SendInstead(const v1::RefusedPush& refused) {
+  std::string file;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto found = handed_.find(refused.push_id());
+    if (found == handed_.end()) return;
+    Piece piece = std::move(found->second);
+    handed_.erase(found);
+    file = std::exchange(piece.handed, {}).file;
+    if (!not_taken_.insert(file).second) file.clear();
+    queue_.push_back(std::move(piece));
+  }
+  if (file.empty()) return;
+  TLOG(Warning, "handover_not_taken", "push", refused.push_id(), "why",
+       v1::PushRefusal_Name(refused.why()), "then", "its bytes are sent");
+}
+
 void RegionPusher::Call::OnDone(const grpc::Status& status) {
   std::deque<Piece> dropped;
+  std::map<uint64_t, Piece> unanswered;
   {
     absl::MutexLock lock(&mu_);
     dropped.swap(queue_);
+    unanswered.swap(handed_);
   }
   callbacks_.on_broken(rpc::FromGrpc(status));
   self_.reset();
@@ -203,9 +251,9 @@ std::unique_ptr<RegionPusher> RegionPusher::Start(std::shared_ptr<grpc::Channel>
 RegionPusher::~RegionPusher() { call_->Cancel(); }
 
 void RegionPusher::Push(uint64_t push_id, std::string_view bytes,
-                        std::shared_ptr<const void> keep_alive) {
+                        std::shared_ptr<const void> keep_alive, HandedPlace handed) {
   CHECK(push_id != 0 && !bytes.empty());
-  call_->Push({push_id, Xxh3(bytes), bytes, std::move(keep_alive)});
+  call_->Push({push_id, Xxh3(bytes), bytes, std::move(keep_alive), std::move(handed)});
 }
 
 void RegionPusher::Close() { call_->Close(); }

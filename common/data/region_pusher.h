@@ -4,6 +4,10 @@
 //   auto pusher = RegionPusher::Start(channel, owner, {.on_pushed = …, .on_broken = …});
 //   pusher->Push(id, bytes, keep_alive);          // on_pushed({{id, region}}) once it is written
 //
+// A piece in memory that was handed over to the master (handover.h) is only announced, and copied
+// by the master itself. Where the master refuses that, the bytes are sent like all others, and so
+// are those of every later piece in that memory.
+//
 // One write is outstanding; what is pushed meanwhile goes into the next message (at most 1 MiB of
 // data), straight from the caller's memory. When the stream breaks, on_broken is called once and
 // everything not answered must be pushed again on a new one.
@@ -32,6 +36,13 @@ namespace tandem {
 struct PushedPiece {
   uint64_t push_id = 0;
   Region region;
+  bool handed_over = false;  // No byte of it was sent.
+};
+
+// Where the master can copy a piece from.
+struct HandedPlace {
+  std::string file;  // Handover::token(); "": nowhere.
+  uint64_t offset = 0;
 };
 
 class RegionPusher {
@@ -47,7 +58,8 @@ class RegionPusher {
   ~RegionPusher();
 
   // REQUIRES: push_id != 0 and not used on this stream; bytes is not empty and does not change.
-  void Push(uint64_t push_id, std::string_view bytes, std::shared_ptr<const void> keep_alive);
+  void Push(uint64_t push_id, std::string_view bytes, std::shared_ptr<const void> keep_alive,
+            HandedPlace handed = {});
   // No more pushes: the stream ends once all are answered.
   void Close();
 

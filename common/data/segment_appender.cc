@@ -127,6 +127,11 @@ absl::StatusOr<Region> SegmentAppender::EndPiece() {
   return region;
 }
 
+uint64_t SegmentAppender::PieceSum() const {
+  CHECK(piece_ != nullptr);
+  return piece_->hash.Digest();
+}
+
 void SegmentAppender::StartWriteoutUpTo(uint64_t end) {
   SegmentStore::Segment& segment = *segment_;
   if (end - segment.written_out < store_->limits_.writeout_bytes) return;

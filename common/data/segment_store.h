@@ -175,12 +175,15 @@ class SegmentAppender {
   absl::Status BeginPiece(uint64_t length);
   absl::Status AddToPiece(absl::Span<const std::string_view> slices);
   absl::StatusOr<Region> EndPiece();
+  // Of the bytes added so far. REQUIRES: a piece has begun.
+  uint64_t PieceSum() const;
+  // As if the piece had never begun.
+  void DropPiece();
 
  private:
   friend class SegmentStore;
   struct Piece;
   SegmentAppender(SegmentStore* store, std::string owner);
-  void DropPiece();
   void StartWriteoutUpTo(uint64_t end);
   absl::Status PrepareSegment();
   absl::Status ReserveUpTo(uint64_t end);

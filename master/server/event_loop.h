@@ -76,6 +76,7 @@ struct LoopParts {
   const Clock* clock = Clock::Real();
   std::string cluster_id;
   std::string host_id;
+  std::string handover;  // The socket where workers on this host hand memory over; "": none.
 };
 
 // What a Call sees.

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/data/data_service.h"
+#include "common/data/handover.h"
 #include "common/data/host_id.h"
 #include "common/data/io_pool.h"
 #include "common/data/room_keeper.h"
@@ -31,6 +32,7 @@ struct Master::Parts {
   std::unique_ptr<RoomKeeper> room;
   std::unique_ptr<BlobStore> blobs;
   std::unique_ptr<SegmentStore> segments;
+  std::unique_ptr<HandoverDesk> desk;  // Null: nothing is handed over.
   JobBoard board;
   KernelBook kernels;
   std::unique_ptr<JobChecker> checker;
@@ -68,6 +70,15 @@ absl::Status Master::Parts::Open(const MasterOptions& options) {
   ASSIGN_OR_RETURN(blobs, BlobStore::Open(room.get(), options.directory, options.blobs));
   ASSIGN_OR_RETURN(segments, SegmentStore::Open(room.get(), options.directory, options.segments));
   pool = std::make_unique<IoPool>(options.io_threads);
+  if (options.offer_local_data) {
+    absl::StatusOr<std::unique_ptr<HandoverDesk>> opened = HandoverDesk::Open(options.directory);
+    if (opened.ok()) {
+      desk = *std::move(opened);
+    } else {
+      TLOG(Warning, "no_handover", "why", ToStd(opened.status().message()), "then",
+           "workers on this host send their outputs");
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -105,6 +116,7 @@ void Master::Parts::MakeServices(const MasterOptions& options, const std::string
   data_options.sync_pool = sync_pool.get();
   data_options.on_sync_failed = on_failed;
   if (options.offer_local_data) data_options.local_host_id = host_id;
+  data_options.desk = desk.get();
   data = std::make_unique<DataService>(std::move(data_options));
 }
 
@@ -129,6 +141,7 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Start(
   loop_parts.clock = options.clock;
   loop_parts.cluster_id = parts->store->cluster_id();
   loop_parts.host_id = host_id;
+  if (parts->desk != nullptr) loop_parts.handover = parts->desk->path();
   parts->loop = std::make_unique<EventLoop>(std::move(loop_parts), options.loop, on_failed);
   parts->checker =
       std::make_unique<JobChecker>(&parts->kernels, parts->blobs.get(), options.capabilities);

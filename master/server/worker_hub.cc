@@ -101,6 +101,7 @@ bool WorkerHub::Welcome(const WelcomeWorker& welcome, const std::vector<Describe
   for (const JobId job : welcome.jobs) Describe(job, to->add_jobs());
   to->set_cluster_id(cluster_id_);
   to->set_host_id(host_id_);
+  to->set_handover(handover_);
   peer.stream->Send(std::move(message));
   peer.stream->Welcome(welcome.worker);
   // What was described in this batch went to the stream before.

@@ -50,8 +50,13 @@ class WorkerHub final : public WorkerLooks {
   static constexpr size_t kProfilesMax = 8192;
   static constexpr size_t kCountersMax = 1024;
 
-  WorkerHub(const JobBoard* board, std::string cluster_id, std::string host_id)
-      : board_(board), cluster_id_(std::move(cluster_id)), host_id_(std::move(host_id)) {}
+  // `handover`: where workers on the host of `host_id` hand memory over; "": nowhere.
+  WorkerHub(const JobBoard* board, std::string cluster_id, std::string host_id,
+            std::string handover)
+      : board_(board),
+        cluster_id_(std::move(cluster_id)),
+        host_id_(std::move(host_id)),
+        handover_(std::move(handover)) {}
 
   // A stream that has said hello; `token` names it to the core.
   void Greet(RequestToken token, std::shared_ptr<WorkerStream> stream, wire::WorkerHello hello,
@@ -108,6 +113,7 @@ class WorkerHub final : public WorkerLooks {
   const JobBoard* const board_;
   const std::string cluster_id_;
   const std::string host_id_;
+  const std::string handover_;
   std::map<RequestToken, Greeted> greeted_;
   std::map<WorkerId, Peer> peers_;
   std::map<WorkerId, WorkerProfile> profiles_;

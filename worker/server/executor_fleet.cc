@@ -46,7 +46,7 @@ void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* event
   }
   TLOG(Info, "executor_started", "executor", effect.executor, "owner", effect.owner, "pid",
        (*process)->pid());
-  staging_[effect.executor] = {effect.owner, (*process)->staging(), {}};
+  staging_[effect.executor] = {effect.owner, (*process)->staging(), {}, nullptr, false};
   Live& live = live_[effect.executor];
   live.owner = effect.owner;
   live.process = *std::move(process);
@@ -249,6 +249,31 @@ MonoTime ExecutorFleet::next_deadline() const {
 std::shared_ptr<StagingFile> ExecutorFleet::StagingOf(ExecutorId executor) const {
   const auto found = staging_.find(executor);
   return found == staging_.end() ? nullptr : found->second.staging;
+}
+
+void ExecutorFleet::HandOverAt(std::string desk_path) {
+  handover_path_ = std::move(desk_path);
+  for (auto& [id, kept] : staging_) {
+    kept.handover = nullptr;
+    kept.not_taken = false;
+  }
+}
+
+std::string ExecutorFleet::HandoverOf(ExecutorId executor) {
+  const auto found = staging_.find(executor);
+  if (found == staging_.end() || handover_path_.empty() || found->second.not_taken) return "";
+  Kept& kept = found->second;
+  if (kept.handover == nullptr) {
+    auto given = Handover::Give(handover_path_, kept.staging->fd());
+    if (!given.ok()) {
+      TLOG(Info, "handover_not_possible", "executor", executor, "why",
+           ToStd(given.status().message()), "then", "outputs are sent");
+      kept.not_taken = true;
+      return "";
+    }
+    kept.handover = *std::move(given);
+  }
+  return kept.handover->token();
 }
 
 const std::string& ExecutorFleet::OwnerOf(ExecutorId executor) const {

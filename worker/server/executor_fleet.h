@@ -26,6 +26,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/data/handover.h"
 #include "common/wire/usage.h"
 #include "tandem/executor/v1/executor.pb.h"
 #include "worker/core/events.h"
@@ -59,6 +60,8 @@ class ExecutorFleet {
   void UseKernelLibraries(std::vector<std::string> files) { kernel_libraries_ = std::move(files); }
   // May executors map the master's files? For those started from now on.
   void AllowLocalData(bool allow) { local_data_ = allow; }
+  // Where the master takes staging over; "": nowhere. What was handed over before is not any more.
+  void HandOverAt(std::string desk_path);
 
   void Apply(Effects* effects, const Setups& setups, std::vector<Event>* events);
   // True: there was something.
@@ -76,6 +79,8 @@ class ExecutorFleet {
 
   // Bytes in an executor's staging, which may be lost, and what holds them. Null: not known.
   std::shared_ptr<StagingFile> StagingOf(ExecutorId executor) const;
+  // The token with which the master may have that staging, handed over now at the latest; "": none.
+  std::string HandoverOf(ExecutorId executor);
   // Of an executor whose staging is known.
   const std::string& OwnerOf(ExecutorId executor) const;
   tandem::v1::DeviceKind DeviceOf(ExecutorId executor) const;
@@ -109,6 +114,8 @@ class ExecutorFleet {
     std::string owner;
     std::shared_ptr<StagingFile> staging;
     tandem::v1::DeviceKind device = tandem::v1::DEVICE_KIND_UNSPECIFIED;  // once it is ready
+    std::unique_ptr<Handover> handover;
+    bool not_taken = false;
   };
 
   void Start(const StartExecutor& effect, std::vector<Event>* events);
@@ -123,6 +130,7 @@ class ExecutorFleet {
   const Identity* const identity_;
   Clock* const clock_;
   bool local_data_ = false;
+  std::string handover_path_;
   std::vector<std::string> kernel_libraries_;
   MonoTime look_at_ = MonoTime::InfiniteFuture();  // for what is overdue
   std::map<ExecutorId, Live> live_;

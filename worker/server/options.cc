@@ -80,7 +80,8 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
       ->check(cli::Count(1, uint64_t{1} << 20))
       ->capture_default_str();
   app->add_option("--local-data", raw->local_data,
-                  "auto: map the master's files when it runs on this host; never: stream them")
+                  "auto: map the master's files and hand over outputs when it runs on this host; "
+                  "never: stream them")
       ->check(cli::OneOf({"auto", "never"}))
       ->capture_default_str();
   app->add_option("--on-master-lost", raw->on_master_lost,

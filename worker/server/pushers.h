@@ -1,5 +1,6 @@
-// Pushers: the streams that carry staged outputs into the master's segments, two an owner: one for
-// large pieces, one for all others, which then do not wait for hundreds of megabytes before them.
+// Pushers: the streams that carry staged outputs into the master's segments, three an owner: two
+// for large pieces, which the master then takes side by side, and one for all others, which do not
+// wait for hundreds of megabytes before them.
 //
 //   pushers.Push(owner, push, bytes, staging);
 //   pushers.Handle(event, &done, &failed);       // Pushed and PushesBroken from the queue
@@ -40,17 +41,19 @@ class Pushers {
     tandem::v1::DeviceKind device = tandem::v1::DEVICE_KIND_UNSPECIFIED;
   };
   void Push(const std::string& owner, const What& what, std::string_view bytes,
-            std::shared_ptr<const void> keep_alive);
+            std::shared_ptr<const void> keep_alive, HandedPlace handed);
   // Adds what the core is to hear.
   void Handle(Pushed event, std::vector<Event>* events);
   void Handle(PushesBroken event, std::vector<Event>* events);
 
   uint64_t bytes_pushed() const { return bytes_pushed_; }
+  // Of pieces that the master copied by itself and has answered.
+  uint64_t bytes_handed_over() const { return bytes_handed_over_; }
 
  private:
   struct Kind {
     std::string owner;
-    bool large = false;
+    uint32_t lane = 0;  // 0: of small pieces
     friend auto operator<=>(const Kind&, const Kind&) = default;
   };
   struct Stream {
@@ -59,9 +62,13 @@ class Pushers {
     struct Begun {
       What what;
       MonoTime at;
+      uint64_t bytes = 0;
     };
     std::map<PushId, Begun> outstanding;
+    uint64_t outstanding_bytes = 0;
   };
+  // The lane that has least to do.
+  Kind KindFor(const std::string& owner, uint64_t bytes) const;
   Stream& StreamOf(const Kind& kind);
 
   const std::string address_;
@@ -72,6 +79,7 @@ class Pushers {
   std::map<Kind, uint64_t> current_;
   uint64_t last_stream_ = 0;
   uint64_t bytes_pushed_ = 0;
+  uint64_t bytes_handed_over_ = 0;
 };
 
 }  // namespace tandem::worker

@@ -61,13 +61,16 @@ absl::Status Supervisor::TakeWelcome(worker::v1::Welcome* message) {
   wire::WorkerWelcome welcome;
   const std::string host_id = message->host_id();
   const std::string cluster = message->cluster_id();
+  const std::string handover = message->handover();
   setups_.clear();  // what is not described anew has ended
   for (worker::v1::JobDescription& job : *message->mutable_jobs()) RETURN_IF_ERROR(TakeJob(&job));
   message->clear_jobs();
   RETURN_IF_ERROR(wire::Decode(message, &welcome));
   welcomed_ = true;
   backoff_.Reset();
-  fleet_.AllowLocalData(options_.local_data && !host_id.empty() && host_id == host_id_);
+  const bool local = options_.local_data && !host_id.empty() && host_id == host_id_;
+  fleet_.AllowLocalData(local);
+  fleet_.HandOverAt(local ? handover : "");
   TLOG(Info, "attached", "worker", welcome.worker, "name", identity_.name(), "epoch", welcome.epoch,
        "adopted", welcome.adopted.size(), "cluster", cluster);
   events_.push_back(Welcomed{welcome.worker, welcome.epoch, welcome.lease_ttl, welcome.heartbeat,
