@@ -48,6 +48,8 @@ struct SubmitJob {
   std::string request_id;
   uint64_t request_hash = 0;
   absl::Time submitted;  // wall time, for people
+  // Why it cannot be accepted as a new job. A request that has made its job is answered with that.
+  absl::Status objection;
 };
 
 // The commit with the job's JobAccepted record is durable. Only now do workers hear of the job:

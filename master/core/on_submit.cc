@@ -35,6 +35,7 @@ void OnSubmit(Turn& turn, const SubmitJob& event) {
                                       " from another request; use a new id for a new request")));
     }
   }
+  if (!event.objection.ok()) return turn.Answer(event.token, event.objection);
   if (state.jobs.size() >= state.options.limits.jobs_max) {
     return turn.Answer(event.token,
                        Error(absl::StatusCode::kResourceExhausted, reason::kQuotaExceeded,

@@ -155,13 +155,14 @@ absl::Status JobsService::QueueSubmit(const std::string& owner, const v1::Submit
   ASSIGN_OR_RETURN(std::shared_ptr<const BoundJob> bound, parts_.checker->Bind(owner, &spec));
   // From the look at the blobs until the job itself is seen to use them, nobody removes one.
   const std::shared_ptr<void> pins = parts_.board->uses()->Pin(bound->spec);
-  RETURN_IF_ERROR(parts_.checker->CheckBlobs(bound->spec));
+  absl::Status objection = parts_.checker->CheckBlobs(bound->spec);
   return parts_.loop->Submit(
       {.token = 0,
        .bound = std::move(bound),
        .request_id = request.request_id(),
        .request_hash = HashOf(request),
-       .submitted = parts_.clock->WallNow()},
+       .submitted = parts_.clock->WallNow(),
+       .objection = std::move(objection)},
       [done = std::move(done), pins](absl::StatusOr<JobId> job) { done(std::move(job)); });
 }
 

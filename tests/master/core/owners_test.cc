@@ -36,6 +36,19 @@ TEST_F(OwnersTest, TheSameRequestMakesOneJob) {
   EXPECT_EQ(h_.core().Jobs().size(), 1u);
 }
 
+TEST_F(OwnersTest, WhatSpeaksAgainstARequestMattersOnlyTheFirstTime) {
+  const JobBuilder builder{.tasks = 5, .owner = "ann"};
+  const absl::Status gone = absl::NotFoundError("a blob is gone");
+  const auto submit = [&](const absl::Status& objection) {
+    h_.Step(SubmitJob{++token_, builder.Build(), "r1", 1, absl::UnixEpoch(), objection});
+    return h_.reply().result;
+  };
+  EXPECT_EQ(submit(gone).status(), gone);
+  EXPECT_TRUE(h_.core().Jobs().empty());
+  const JobId job = *submit(absl::OkStatus());
+  EXPECT_EQ(*submit(gone), job);
+}
+
 TEST_F(OwnersTest, TheSameIdWithAnotherBodyIsRefused) {
   ASSERT_TRUE(Submit("ann", "r1", 1).result.ok());
   const absl::Status status = Submit("ann", "r1", 2).result.status();

@@ -508,6 +508,9 @@ TEST_F(ApiTest, ABlobIsDeletedOnceNoLiveJobUsesIt) {
   EXPECT_EQ(ReasonOf(Delete(Ref("aaaa")).status()), reason::kBlobNotFound);
   EXPECT_TRUE(Blobs().empty());
   EXPECT_EQ(ReasonOf(Submit(Histogram(Ref("aaaa"), "h2")).status()), reason::kBlobNotFound);
+  const absl::StatusOr<v1::Job> again = Submit(Histogram(Ref("aaaa"), "h"));
+  ASSERT_TRUE(again.ok()) << "a request that has made its job is that job: " << again.status();
+  EXPECT_EQ(again->id(), job);
 }
 
 TEST_F(ApiTest, AnUploadThatBrokeOffGoesOnOrIsForgotten) {
