@@ -143,6 +143,11 @@ absl::Status Cancel(Context* context, client::Client* client, JobId job) {
 absl::Status PrintSmall(Context* context, client::Client* client, const client::JobInfo& job,
                         const client::TaskSelection& tasks) {
   ASSIGN_OR_RETURN(const auto small, SmallOutputs(client, job, {}, kPrintedElementsMax, tasks));
+  if (small.empty() && !job.outputs.empty()) {
+    // No output was asked for: are they there at all?
+    const uint64_t last = job.task_count == 0 ? 0 : job.task_count - 1;
+    RETURN_IF_ERROR(client->DoneUntil(job.id, job.outputs.front().name, last).status());
+  }
   if (context->json()) {
     nlohmann::ordered_json values = nlohmann::ordered_json::object();
     for (const SmallOutput& output : small) values[output.name] = output.value;

@@ -41,6 +41,9 @@ class RetentionTest(unittest.TestCase):
         self.assertGreater(self.segment_bytes(cluster), 15_000_000)
         wait_for("the results to go", lambda: self.deleted(cluster, job))
         wait_for("their bytes to go", lambda: self.segment_bytes(cluster) < 1_000_000)
+        code, out, err = cluster.run("job", "results", str(job))
+        self.assertEqual((code, out), (3, ""), err)
+        self.assertIn("(JOB_DELETED)", err)
         # Its history stays, and the cluster works.
         self.assertEqual(cluster.job(job)["state"], "SUCCEEDED")
         path = cluster.path("new.npy")
