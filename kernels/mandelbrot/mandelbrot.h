@@ -51,7 +51,7 @@ struct Mandelbrot {
     const Args a = args;
     int64_t j = 0;
     for (; j + kAtOnce <= run.tasks; j += kAtOnce) InStep(run, a, j);
-    for (; j < run.tasks; ++j) Each(tandem::TaskAt(run.first, j), a);
+    for (; j < run.tasks; ++j) Each(Of(run, j), a);
     return 0;
   }
 #endif  // TANDEM_CPU_FORMS
@@ -65,6 +65,10 @@ struct Mandelbrot {
   }
 
 #if TANDEM_CPU_FORMS
+  static tandem::Task Of(const tandem::Run& run, int64_t j) {
+    return {run.first.id + j, run.first.row + j};
+  }
+
   static constexpr int kAtOnce = 16;
   static constexpr int32_t kUnasked = 8;  // steps between two looks at whether all have left
 
@@ -89,8 +93,7 @@ struct Mandelbrot {
         }
       }
     }
-    for (int l = 0; l < kAtOnce; ++l)
-      a.steps[tandem::TaskAt(run.first, first + l)] = static_cast<int32_t>(steps[l]);
+    for (int l = 0; l < kAtOnce; ++l) a.steps[Of(run, first + l)] = static_cast<int32_t>(steps[l]);
   }
 
   static bool Any(const int64_t* inside) {

@@ -218,11 +218,11 @@ void WorkerCore::GiveUpOn(OwnersExecutor* executor, const std::string& how, Mono
   executor->losses = 0;
   for (auto& [id, job] : jobs_) {
     if (job.owner != executor->owner || !Eligible(job, executor->device)) continue;
-    const bool elsewhere = std::any_of(job.owner->executors.begin(), job.owner->executors.end(),
-                                       [&](const OwnersExecutor& other) {
-                                         return &other != executor && Eligible(job, other.device) &&
-                                                other.phase == OwnersExecutor::Phase::kReady;
-                                       });
+    bool elsewhere = false;
+    for (const OwnersExecutor& other : job.owner->executors) {
+      elsewhere |= &other != executor && Eligible(job, other.device) &&
+                   other.phase == OwnersExecutor::Phase::kReady;
+    }
     if (!elsewhere) RefuseJob(&job, {id, reason}, now + options_.refusal, effects);
   }
 }
