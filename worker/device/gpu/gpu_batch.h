@@ -155,6 +155,7 @@ class GpuBatch {
   // Pack.
   void CopyOperands(Crew& crew, const Place& place);
   void FreshenPartials(const Place& place);
+  void PatchWork(uint32_t part, uint8_t* work);
   void PatchArgs(const Place& place);
   void MakeParts(const Place& place);
   DeviceAddress AddressOf(const Input& input, const Place& place) const;

@@ -90,12 +90,21 @@ void GpuBatch::Prepare(Crew& crew, StartLog* log, const Place& place) {
         static_cast<uint8_t*>((place.device + layout_.at(item.out)).ForKernel()), item.need.across,
         item.need.down};
     std::memcpy(DeviceWorkOf(i), &there, sizeof(there));
-    const uint32_t at = kernel->work_args_offset;
-    if (at > 0 && at + kernel->args_bytes <= kernel->work_bytes) {
-      std::memcpy(DeviceWorkOf(i) + at, ArgsOf(item.part), kernel->args_bytes);
-    }
+    if (kernel->work_args_offset > 0) PatchWork(item.part, DeviceWorkOf(i));
     return fault;
   });
+}
+
+// The device's pointers in the arguments that a work keeps. A kernel may keep less of them than
+// args_bytes: only its pointers are known to be there.
+void GpuBatch::PatchWork(uint32_t part, uint8_t* work) {
+  const auto first =
+      std::lower_bound(patches_.begin(), patches_.end(), part,
+                       [](const Patch& patch, uint32_t wanted) { return patch.part < wanted; });
+  for (auto patch = first; patch != patches_.end() && patch->part == part; ++patch) {
+    std::memcpy(work + batch_->kernel->work_args_offset + patch->args_offset,
+                ArgsOf(part) + patch->args_offset, sizeof(void*));
+  }
 }
 
 void GpuBatch::Finish(Crew& crew, StartLog* log) {
