@@ -1,0 +1,403 @@
+// The GPU engine over CUDA, on softcuda or a real device: what an executor submits, with the
+// built-in kernels, must come back as the CPU device's bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "common/base/error.h"
+#include "common/base/rng.h"
+#include "kernels/image_codec/image_codec.h"
+#include "tests/kernels/library.h"
+#include "tests/worker/device/cuda_process.h"
+#include "tests/worker/device/gpu_fixture.h"
+#include "worker/device/cuda/cuda_runtime.h"
+
+namespace tandem::worker {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Arguments in the layout of abi.h, and what their pointers point to.
+class Args {
+ public:
+  template <class T>
+  Args& Add(T value) {
+    bytes_.resize((bytes_.size() + sizeof(T) - 1) / sizeof(T) * sizeof(T));
+    const auto* p = reinterpret_cast<const uint8_t*>(&value);
+    bytes_.insert(bytes_.end(), p, p + sizeof(T));
+    return *this;
+  }
+  template <class T>
+  Args& Buffer(std::vector<T>& values, bool output = false, bool table = false) {
+    Add(values.data());
+    buffers_.push_back({static_cast<uint32_t>(bytes_.size() - sizeof(void*)), values.data(),
+                        values.size() * sizeof(T), output, table, 0});
+    return *this;
+  }
+  BatchPart Part(TandemTask first, int64_t tasks, std::vector<uint8_t>* fault = nullptr) const {
+    BatchPart part;
+    part.args = bytes_.data();
+    part.first = first;
+    part.tasks = tasks;
+    part.fault = fault == nullptr ? nullptr : fault->data();
+    part.buffers = buffers_;
+    part.job = 3;
+    part.grain = 64;
+    return part;
+  }
+  const void* data() const { return bytes_.data(); }
+
+ private:
+  std::vector<uint8_t> bytes_;
+  std::vector<PartBuffer> buffers_;
+};
+
+std::vector<float> Floats(Rng* rng, size_t n, float low, float high) {
+  std::vector<float> x(n);
+  for (float& v : x) v = low + (high - low) * static_cast<float>(rng->Below(10'000)) * 1e-4f;
+  return x;
+}
+
+absl::Status RunOn(Device* device, Batch* batch) {
+  absl::Notification done;
+  batch->done = [&done](Batch*) { done.Notify(); };
+  device->Submit(0, batch);
+  done.WaitForNotification();
+  return batch->status;
+}
+
+void Append(std::vector<uint8_t>* bytes, const void* data, size_t size) {
+  const auto* p = static_cast<const uint8_t*>(data);
+  bytes->insert(bytes->end(), p, p + size);
+}
+template <class T>
+void Append(std::vector<uint8_t>* bytes, const std::vector<T>& values) {
+  Append(bytes, values.data(), values.size() * sizeof(T));
+}
+
+// One way to use a device: all bytes that come of it.
+using Bytes = std::vector<uint8_t>;
+using Form = Bytes (*)(Device*, const TandemLibraryV1&);
+
+// A map whose tasks can fail, in parts of different scalars.
+Bytes Options(Device* device, const TandemLibraryV1& library) {
+  Rng rng(1);
+  Batch batch;
+  batch.kernel = &FindKernel(library, "black_scholes");
+  struct Part {
+    std::vector<float> s, x, y, call, put;
+    std::vector<uint8_t> fault;
+    Args args;
+  };
+  std::vector<std::unique_ptr<Part>> parts;
+  for (const size_t n : {700, 1, 0, 1234}) {
+    parts.push_back(std::make_unique<Part>());
+    Part& part = *parts.back();
+    part.s = Floats(&rng, n, 10, 200);
+    part.x = Floats(&rng, n, 10, 200);
+    part.y = Floats(&rng, n, -0.5f, 5);
+    part.call.resize(n);
+    part.put.resize(n);
+    part.fault.resize(n);
+    part.args.Buffer(part.s).Buffer(part.x).Buffer(part.y);
+    part.args.Add(0.01f * static_cast<float>(parts.size())).Add(0.25f);
+    part.args.Buffer(part.call, true).Buffer(part.put, true);
+    part.args.Add(static_cast<int64_t>(n)).Add(int64_t{0});
+    batch.parts.push_back(part.args.Part({500, 0}, static_cast<int64_t>(n), &part.fault));
+  }
+  EXPECT_EQ(RunOn(device, &batch), absl::OkStatus());
+  Bytes bytes;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Append(&bytes, parts[i]->call);
+    Append(&bytes, parts[i]->put);
+    Append(&bytes, parts[i]->fault);
+    Append(&bytes, &batch.parts[i].failed, sizeof(int64_t));
+  }
+  return bytes;
+}
+
+// A warp a task.
+Bytes Paths(Device* device, const TandemLibraryV1& library) {
+  Rng rng(2);
+  const size_t n = 9;
+  auto s = Floats(&rng, n, 90, 110), x = Floats(&rng, n, 60, 100), y = Floats(&rng, n, 0.1f, 2);
+  std::vector<float> price(n);
+  std::vector<uint8_t> fault(n);
+  Args args;
+  args.Buffer(s).Buffer(x).Buffer(y).Add(0.05f).Add(0.3f).Add(int32_t{5}).Add(int32_t{70});
+  args.Add(uint64_t{7}).Buffer(price, true).Add(int64_t{n}).Add(int64_t{0});
+  Batch batch;
+  batch.kernel = &FindKernel(library, "asian_option");
+  batch.parts = {args.Part({40, 0}, n, &fault)};
+  EXPECT_EQ(RunOn(device, &batch), absl::OkStatus());
+  Bytes bytes;
+  Append(&bytes, price);
+  Append(&bytes, fault);
+  return bytes;
+}
+
+// A reduction gathered over batches.
+Bytes Counts(Device* device, const TandemLibraryV1& library) {
+  Rng rng(3);
+  std::vector<uint8_t> value(5000);
+  for (uint8_t& v : value) v = static_cast<uint8_t>(rng.Below(3) == 0 ? rng.Below(256) : 9);
+  Args args;
+  args.Buffer(value).Add(static_cast<int64_t>(value.size())).Add(int64_t{0});
+  const TandemKernelV1& kernel = FindKernel(library, "histogram");
+  const auto accumulator = device->NewAccumulator(&kernel, args.data());
+  for (const auto& [begin, tasks] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 1000}, {1000, 3999}, {4999, 1}}) {
+    Batch batch;
+    batch.kernel = &kernel;
+    batch.parts = {args.Part({begin, begin}, tasks)};
+    batch.parts[0].accumulator = accumulator.get();
+    EXPECT_EQ(RunOn(device, &batch), absl::OkStatus());
+  }
+  Bytes bytes(static_cast<size_t>(kernel.partial_bytes(args.data(), 0)));
+  kernel.partial_init(args.data(), bytes.data());
+  absl::Notification collected;
+  device->Collect(0, accumulator.get(), bytes.data(), [&](const absl::Status& status, int64_t) {
+    EXPECT_EQ(status, absl::OkStatus());
+    collected.Notify();
+  });
+  collected.WaitForNotification();
+  return bytes;
+}
+
+// Float sums, leaf by leaf up the range tree.
+Bytes Sums(Device* device, const TandemLibraryV1& library) {
+  Rng rng(4);
+  const int64_t n = 256, d = 13;
+  auto x = Floats(&rng, n * d, -1, 1), w = Floats(&rng, d, -1, 1);
+  std::vector<float> label(n);
+  for (int64_t i = 0; i < n; ++i) label[i] = i % 50 == 7 ? 0.5f : static_cast<float>(i % 2);
+  std::vector<uint8_t> fault(n);
+  Args args;
+  args.Buffer(x).Buffer(label).Buffer(w).Add(n).Add(d).Add(int64_t{0});
+  const TandemKernelV1& kernel = FindKernel(library, "gradient");
+  Bytes partial(static_cast<size_t>(kernel.partial_bytes(args.data(), 0)));
+  Batch batch;
+  batch.kernel = &kernel;
+  batch.parts = {args.Part({0, 0}, n, &fault)};
+  batch.parts[0].partial = partial.data();
+  EXPECT_EQ(RunOn(device, &batch), absl::OkStatus());
+  Bytes bytes;  // but what lies between the outputs
+  Append(&bytes, partial.data(), d * sizeof(float));
+  Append(&bytes, partial.data() + TANDEM_PARTIAL_ALIGN, sizeof(float));
+  Append(&bytes, fault);
+  return bytes;
+}
+
+int32_t Collect(void* context, const void* bytes, int64_t size) {
+  Append(static_cast<Bytes*>(context), bytes, static_cast<size_t>(size));
+  return 0;
+}
+
+// Host stages around a grid; one item is no picture.
+Bytes Edges(Device* device, const TandemLibraryV1& library) {
+  Rng rng(5);
+  std::vector<Bytes> files;
+  for (const auto& [width, height] :
+       std::vector<std::pair<int32_t, int32_t>>{{1, 1}, {33, 17}, {20, 41}}) {
+    Bytes pixels(static_cast<size_t>(3 * width * height));
+    for (uint8_t& p : pixels) p = static_cast<uint8_t>(rng.Below(256));
+    files.emplace_back();
+    EXPECT_EQ(tandem_image_encode_png(pixels.data(), width, height, 3, &Collect, &files.back()),
+              TANDEM_IMAGE_OK);
+  }
+  files.push_back({'n', 'o', 'n', 'e'});
+  std::vector<Bytes> results(files.size());
+  std::vector<TandemBytes> images;
+  std::vector<TandemSink> sinks;
+  for (size_t i = 0; i < files.size(); ++i) {
+    images.push_back({files[i].data(), static_cast<int64_t>(files[i].size())});
+    sinks.push_back({&Collect, &results[i]});
+  }
+  const auto n = static_cast<int64_t>(files.size());
+  std::vector<uint8_t> fault(files.size());
+  Args args;
+  args.Buffer(images, false, true).Buffer(sinks, true, true).Add(n).Add(int64_t{0});
+  Batch batch;
+  batch.kernel = &FindKernel(library, "image_sobel");
+  batch.parts = {args.Part({0, 0}, n, &fault)};
+  EXPECT_EQ(RunOn(device, &batch), absl::OkStatus());
+  EXPECT_EQ(batch.parts[0].failed, 1);
+  Bytes bytes;
+  for (const Bytes& result : results) Append(&bytes, result);
+  Append(&bytes, fault);
+  return bytes;
+}
+
+class GpuCudaTest : public CudaProcessTest {
+ protected:
+  static std::unique_ptr<GpuDevice> Make(StartLog* log, GpuEngineOptions engine = {}) {
+    GpuDeviceOptions options;
+    options.cores = TwoThreads();
+    options.engine = engine;
+    options.engine.pinned_bytes = uint64_t{64} << 20;
+    options.engine.extent_bytes = uint64_t{4} << 20;
+    return Must(GpuDevice::Make(Must(CudaRuntime::Open(uuid_)), options, log));
+  }
+};
+class ScriptedGpuCudaTest : public GpuCudaTest {
+ protected:
+  void SetUp() override {
+    if (!OnSoftcuda()) GTEST_SKIP() << "skipped: it needs faults by script, which softcuda has";
+  }
+};
+
+TEST_F(GpuCudaTest, EveryFormGivesTheCpusBytes) {
+  const std::string stats = testing::TempDir() + "/gpu_cuda_test.stats";
+  const std::vector<std::pair<const char*, Form>> forms = {{"options", &Options},
+                                                           {"paths", &Paths},
+                                                           {"counts", &Counts},
+                                                           {"sums", &Sums},
+                                                           {"edges", &Edges}};
+  for (const auto& [name, form] : forms) {
+    for (const char* delay : {"0", "300"}) {
+      SCOPED_TRACE(name);
+      InChild({{"SOFTCUDA_DELAY_US", delay}, {"SOFTCUDA_STATS", stats}}, [&, form = form] {
+        GridLog log, cpu_log;
+        CpuDevice cpu({TwoThreads()}, MachineInfo{"test", 1}, &cpu_log);
+        const Bytes expected = form(&cpu, *tandem_builtin_kernels());
+        {
+          const auto gpu = Make(&log);
+          EXPECT_TRUE(form(gpu.get(), *tandem_builtin_cuda_kernels()) == expected);
+          EXPECT_EQ(gpu->health(), absl::OkStatus());
+        }
+        EXPECT_TRUE(log.running().empty());
+      });
+      if (!OnSoftcuda()) continue;
+      std::ifstream file(stats);
+      std::stringstream text;
+      text << file.rdbuf();
+      EXPECT_THAT(text.str(), AllOf(HasSubstr("device 0 unfreed_allocations 0\n"),
+                                    HasSubstr("host unfreed_allocations 0\n")));
+    }
+  }
+}
+
+// cuBLAS, which sums in another order, behind the kernel's own launcher.
+TEST_F(GpuCudaTest, AnOwnLauncherHasItsWorkspace) {
+  InChild({}, [&] {
+    GridLog log;
+    const auto gpu = Make(&log, {.extent_bytes = uint64_t{64} << 20});
+    Rng rng(6);
+    const int64_t n = 9, m = 13, k = 40;
+    auto x = Floats(&rng, n * k, -1, 1), w = Floats(&rng, m * k, -1, 1), b = Floats(&rng, m, -1, 1);
+    std::vector<float> y(n * m);
+    Args args;
+    args.Buffer(x).Buffer(w).Buffer(b).Buffer(y, true).Add(n).Add(m).Add(k).Add(int64_t{0});
+    Batch batch;
+    batch.kernel = &FindKernel(*tandem_builtin_cuda_kernels(), "linear");
+    batch.parts = {args.Part({0, 0}, n)};
+    ASSERT_EQ(RunOn(gpu.get(), &batch), absl::OkStatus());
+    for (int64_t i = 0; i < n * m; ++i) {
+      double expected = b[i % m];
+      for (int64_t j = 0; j < k; ++j) expected += double{x[i / m * k + j]} * w[i % m * k + j];
+      EXPECT_NEAR(y[i], expected, batch.kernel->tolerance * static_cast<double>(1 + k)) << i;
+    }
+  });
+}
+
+// Many batches at once, on all streams, in memory that holds a few of them.
+TEST_F(GpuCudaTest, BatchesShareStreamsAndMemory) {
+  InChild({{"SOFTCUDA_DELAY_US", "50"}}, [&] {
+    GridLog log;
+    const auto gpu = Make(&log, {.memory_bytes = uint64_t{1} << 20, .extent_bytes = 256 << 10});
+    constexpr size_t kTasks = 5000, kBatches = 60;
+    struct Job {
+      std::vector<float> x, y, z;
+      Args args;
+      Batch batch;
+      absl::Notification done;
+    };
+    std::vector<std::unique_ptr<Job>> jobs;
+    for (size_t i = 0; i < kBatches; ++i) {
+      jobs.push_back(std::make_unique<Job>());
+      Job& job = *jobs.back();
+      job.x.resize(kTasks);
+      job.y.assign(kTasks, static_cast<float>(i));
+      job.z.resize(kTasks);
+      std::iota(job.x.begin(), job.x.end(), 0.0f);
+      job.args.Add(static_cast<float>(i + 1)).Buffer(job.x).Buffer(job.y).Buffer(job.z, true);
+      job.args.Add(int64_t{kTasks}).Add(int64_t{0});
+      job.batch.kernel = &FindKernel(*tandem_builtin_cuda_kernels(), "saxpy");
+      job.batch.parts = {job.args.Part({0, 0}, kTasks)};
+      job.batch.done = [&job](Batch*) { job.done.Notify(); };
+      gpu->Submit(0, &job.batch);
+    }
+    for (size_t i = 0; i < kBatches; ++i) {
+      jobs[i]->done.WaitForNotification();
+      ASSERT_EQ(jobs[i]->batch.status, absl::OkStatus());
+      for (size_t t = 0; t < kTasks; ++t) {
+        ASSERT_EQ(jobs[i]->z[t], static_cast<float>((i + 1) * t + i)) << i << " " << t;
+      }
+    }
+    EXPECT_EQ(gpu->counters().launches, kBatches);
+  });
+}
+
+TEST_F(ScriptedGpuCudaTest, AnErrorOfCudasIsTheDevicesEndAndNamesWhatRan) {
+  constexpr auto kInternal = absl::StatusCode::kInternal;
+  for (const auto& [fault, code] : std::vector<std::pair<std::string, absl::StatusCode>>{
+           {"launch:2=illegal_address", kInternal},
+           {"launch:2=launch_failure", kInternal},
+           {"launch:2=lost", absl::StatusCode::kUnavailable},
+           {"memcpy:3=ecc", absl::StatusCode::kUnavailable}}) {
+    SCOPED_TRACE(fault);
+    InChild({{"SOFTCUDA_FAULTS", fault}}, [&, code = code] {
+      GridLog log;
+      const auto gpu = Make(&log);
+      absl::Status status;
+      for (int i = 0; i < 3 && status.ok(); ++i) {
+        std::vector<uint64_t> value(1000);
+        Args args;
+        args.Add(uint64_t{4}).Buffer(value, true).Add(int64_t{1000}).Add(int64_t{0});
+        Batch batch;
+        batch.kernel = &FindKernel(*tandem_builtin_cuda_kernels(), "noop");
+        batch.parts = {args.Part({0, 0}, 1000)};
+        status = RunOn(gpu.get(), &batch);
+      }
+      EXPECT_EQ(status.code(), code) << status;
+      EXPECT_EQ(gpu->health(), status);
+    });
+  }
+}
+
+TEST_F(ScriptedGpuCudaTest, MoreThanTheDeviceHasFailsAloneWithTheNeed) {
+  InChild({{"SOFTCUDA_MEMORY", "16MiB"}}, [&] {
+    GridLog log;
+    const auto gpu = Make(&log);
+    const auto run = [&](size_t tasks) {
+      std::vector<uint64_t> value(tasks);
+      const auto n = static_cast<int64_t>(tasks);
+      Args args;
+      args.Add(uint64_t{4}).Buffer(value, true).Add(n).Add(int64_t{0});
+      Batch batch;
+      batch.kernel = &FindKernel(*tandem_builtin_cuda_kernels(), "noop");
+      batch.parts = {args.Part({0, 0}, n)};
+      return RunOn(gpu.get(), &batch);
+    };
+    const absl::Status status = run(4 << 20);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(ReasonOf(status), reason::kOutOfMemory);
+    EXPECT_EQ(run(1000), absl::OkStatus());
+    EXPECT_EQ(gpu->health(), absl::OkStatus());
+  });
+}
+
+}  // namespace
+}  // namespace tandem::worker
