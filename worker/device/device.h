@@ -43,6 +43,7 @@
 #include "absl/types/span.h"
 #include "common/model/lease_messages.h"
 #include "kernels/sdk/include/tandem/abi.h"
+#include "worker/device/leaf_cursor.h"
 
 namespace tandem::worker {
 
@@ -53,7 +54,8 @@ struct DeviceProperties {
   uint32_t cores = 0;
   uint64_t memory_bytes = 0;
   uint32_t lanes = 0;
-  uint32_t slots = 0;  // threads that run tasks: slot numbers are below this
+  uint32_t slots = 0;       // of the start log: slot numbers are below this
+  bool own_memory = false;  // it needs every part's buffers
 };
 
 // Where a thread says what it starts, before it starts it: so that a crash names its suspects.
@@ -103,6 +105,10 @@ struct BatchPart {
   // call may show in a result. Parts of one batch have the same.
   bool leaf_calls = false;
 
+  // Where its leaves begin in order and it may be cut short while it runs; only leaves before
+  // cursor->end() have run then. For a batch of one part that is neither suspect nor has a partial.
+  LeafCursor* cursor = nullptr;
+
   uint64_t job = 0;                 // for the start log
   uint64_t grain = 1;               // tasks a leaf; leaf i begins at task i * grain
   bool suspect = false;             // task by task on one thread, each one logged
@@ -142,6 +148,8 @@ struct Batch {
   int64_t up_ns = 0, grid_ns = 0, down_ns = 0;
   uint64_t bytes_up = 0, bytes_down = 0;
   bool first_launch = false;  // of its kernel on this device, which costs more than others
+  // What `status` says is that it is too large: nothing of it was run. Parts of it may fit.
+  bool too_large = false;
 };
 
 // Host work that is no kernel's: merging partials.

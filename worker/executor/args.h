@@ -27,6 +27,9 @@ class ArgsTemplate {
   uint32_t bytes() const { return static_cast<uint32_t>(words_.size() * sizeof(uint64_t)); }
   // Scalars and extents, null pointers, no rows: enough for functions that look at no data.
   const uint64_t* bare() const { return words_.data(); }
+  // Where in the arguments the pointers of an operand and of an output lie.
+  uint32_t operand_offset(size_t operand) const { return operand_at_[operand]; }
+  uint32_t output_offset(size_t output) const { return output_at_[output]; }
   // `operands` in the signature's order; `outputs` too, null where an output is reduced.
   void Fill(absl::Span<const void* const> operands, absl::Span<void* const> outputs, uint64_t rows,
             ArgWords* words) const;

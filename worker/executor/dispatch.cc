@@ -1,5 +1,6 @@
 // Executor: from ready pieces to batches, and from batches to what is reported.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "common/base/error.h"
@@ -12,8 +13,6 @@
 namespace tandem::worker {
 namespace {
 
-// A lane runs one batch and has another behind it.
-constexpr uint32_t kBatchesALane = 2;
 // Pieces that gather in larger partials never run on the loop.
 constexpr uint64_t kPartialHereBytes = 16 << 10;
 
@@ -32,6 +31,7 @@ void CountOutputs(const google::protobuf::RepeatedPtrField<tandem::v1::OutputPie
 
 void Executor::PieceSettled(Piece* piece, const absl::Status& status) {
   if (piece->cancelled) return ErasePiece(piece);
+  if (piece->keep_leaves > 0) return Restart(piece, piece->keep_leaves);
   if (!status.ok()) return FailPiece(piece, status, FailsEverywhere(status));
   piece->ready_ns = LoopNanos();
   piece->state = Piece::State::kReady;
@@ -45,18 +45,21 @@ void Executor::PieceSettled(Piece* piece, const absl::Status& status) {
 
 bool Executor::LaneTakes(const LaneState& lane, double expected_ns) const {
   if (lane.in_flight == 0) return true;
-  return lane.in_flight < kBatchesALane && (expected_ns <= 0 || expected_ns >= limits_.queue_ns);
+  return lane.in_flight < limits_.batches_a_lane &&
+         (expected_ns <= 0 || expected_ns >= limits_.queue_ns);
 }
 
 void Executor::DispatchLane(uint32_t index) {
   LaneState& lane = lanes_[index];
-  while (!lane.merges.empty() && lane.in_flight < kBatchesALane) {
+  while (!lane.merges.empty() && lane.in_flight < limits_.batches_a_lane) {
     Merge* merge = lane.merges.front();
     lane.merges.pop_front();
     RunMerge(merge);
   }
   while (!lane.ready.empty() && LaneTakes(lane, lane.ready.front()->expected_ns())) {
-    SubmitRun(index, GatherRun(index));
+    std::unique_ptr<Run> run = GatherRun(index);
+    AllocateRun(run.get());
+    if (!run->pieces.empty()) SubmitRun(std::move(run));
   }
 }
 
@@ -96,29 +99,41 @@ std::unique_ptr<Executor::Run> Executor::GatherRun(uint32_t index) {
   return run;
 }
 
-void Executor::SubmitRun(uint32_t lane, std::unique_ptr<Run> run) {
-  bool before = false;
-  bool after = false;
-  bool known = true;
+// Room for every piece; those that have none fail.
+void Executor::AllocateRun(Run* run) {
+  ContentIds* const contents = device_->properties().own_memory ? &contents_ : nullptr;
   std::vector<Piece*> pieces;
   for (Piece* piece : run->pieces) {
-    absl::Status status = piece->Allocate(&outputs_, resources_.pool);
+    absl::Status status = piece->Allocate(&outputs_, resources_.pool, contents);
     if (status.ok()) status = Accumulate(piece);
     if (!status.ok()) {
       FailPiece(piece, status, false);
       continue;
     }
     piece->state = Piece::State::kRunning;
+    pieces.push_back(piece);
+  }
+  run->pieces = std::move(pieces);
+}
+
+void Executor::SubmitRun(std::unique_ptr<Run> run) {
+  Piece* const first = run->pieces.front();
+  if (run->pieces.size() == 1 && !device_->properties().own_memory && first->cuttable() &&
+      first->expected_ns() >= limits_.cut_ns) {
+    first->MakeCuttable();
+  }
+  bool before = false;
+  bool after = false;
+  bool known = true;
+  for (Piece* piece : run->pieces) {
     before |= piece->needs_before();
     after |= piece->needs_after();
     // The loop's own partial would cost more than a change of threads.
     known &= piece->job()->cost.measured() && !piece->suspect() &&
              piece->job()->partial_bytes() <= kPartialHereBytes;
     run->batch.parts.push_back(piece->Part());
-    pieces.push_back(piece);
   }
-  run->pieces = std::move(pieces);
-  if (run->pieces.empty()) return;
+  const uint32_t lane = run->lane;
   Run* raw = run.release();  // RunDone takes it back.
   Batch& batch = raw->batch;
   batch.kernel = raw->pieces.front()->job()->kernel();
@@ -150,12 +165,41 @@ void Executor::SubmitRun(uint32_t lane, std::unique_ptr<Run> run) {
   device_->Submit(lane, &batch);
 }
 
+// A share of what a run cost.
+PieceCost Executor::CostOf(const Run& run, double share) const {
+  const Batch& batch = run.batch;
+  const auto part = [share](auto whole) {
+    return static_cast<uint64_t>(std::max(0.0, static_cast<double>(whole) * share));
+  };
+  PieceCost cost;
+  cost.first_launch = batch.first_launch;
+  cost.busy_ns = part(batch.busy_ns);
+  cost.host_ns = std::min(part(run.host_ns + batch.host_ns), cost.busy_ns);
+  cost.up_ns = part(batch.up_ns);
+  cost.down_ns = part(batch.down_ns);
+  // A CPU's body is its grid.
+  cost.grid_ns =
+      device_->properties().own_memory ? part(batch.grid_ns) : cost.busy_ns - cost.host_ns;
+  cost.bytes_up = part(batch.bytes_up);
+  cost.bytes_down = part(batch.bytes_down);
+  return cost;
+}
+
 void Executor::RunDone(Run* raw) {
-  const std::unique_ptr<Run> run(raw);
+  std::unique_ptr<Run> run(raw);
   --running_;
   LaneState& lane = lanes_[run->lane];
   if (--lane.in_flight == 0) lane.idle_since_ns = LoopNanos();
   const Batch& batch = run->batch;
+  if (!batch.status.ok()) {
+    if (absl::Status health = device_->health(); !health.ok()) {
+      health_ = std::move(health);
+      return;
+    }
+    if (batch.too_large) return HalveRun(std::move(run));
+  }
+  if (LeafCursor* cursor = run->pieces.front()->cursor(); cursor != nullptr) TakeCut(run.get());
+  if (run->pieces.empty()) return;
   // All by what was known at one time: what is learned now, or was since it was gathered, would
   // give each of them all of it.
   std::vector<double> shares;
@@ -167,34 +211,81 @@ void Executor::RunDone(Run* raw) {
   const auto even = 1.0 / static_cast<double>(shares.size());
   for (double& share : shares) share = expected_ns > 0 ? share / expected_ns : even;
   Learn(*run);
+  if (batch.bytes_up + batch.bytes_down > 0) {
+    Count("bytes_up", batch.bytes_up);
+    Count("bytes_down", batch.bytes_down);
+  }
   for (size_t i = 0; i < run->pieces.size(); ++i) {
     Piece* piece = run->pieces[i];
-    const double share = shares[i];
-    const auto busy =
-        static_cast<int64_t>(static_cast<double>(batch.busy_ns) * std::min(share, 1.0));
-    const auto host = static_cast<int64_t>(static_cast<double>(run->host_ns + batch.host_ns) *
-                                           std::min(share, 1.0));
+    piece->cost = CostOf(*run, std::min(shares[i], 1.0));
     Usage& usage = CountFor(piece->job());
-    usage.host_ns += static_cast<uint64_t>(std::clamp<int64_t>(host, 0, busy));
-    usage.body_ns += static_cast<uint64_t>(std::max<int64_t>(busy - host, 0));
+    usage.host_ns += piece->cost.host_ns;
+    usage.body_ns += piece->cost.busy_ns - piece->cost.host_ns;
     usage.fetch_ns += static_cast<uint64_t>(piece->ready_ns - piece->arrived_ns);
     absl::Status status = batch.status;
     if (status.ok() && !run->after.empty()) status = run->after[i];
     if (!status.ok()) {
       FailPiece(piece, status, false);
     } else if (piece->collects()) {
-      CollectPiece(piece, batch.parts[i].failed, busy);
+      CollectPiece(piece, batch.parts[i].failed);
     } else {
-      FinishPiece(piece, batch.parts[i].failed, busy);
+      FinishPiece(piece, batch.parts[i].failed);
     }
   }
 }
 
-void Executor::FinishPiece(Piece* piece, int64_t failed, int64_t busy_ns) {
+// A piece that was cut short while it ran.
+void Executor::TakeCut(Run* run) {
+  Piece* const piece = run->pieces.front();
+  const uint64_t had = piece->tasks().size();
+  piece->TakeCut();
+  run->tasks = static_cast<int64_t>(piece->tasks().size());
+  run->batch.expected_ns *= static_cast<double>(run->tasks) / static_cast<double>(had);
+  if (piece->leaves() > 0) return;
+  // All of it went back before it had begun.
+  if (piece->job()->accumulates()) QuitAccumulator(piece);
+  run->pieces.clear();
+  ErasePiece(piece);
+}
+
+// The device has no room for all of them at a time: half of them, and then the others.
+void Executor::HalveRun(std::unique_ptr<Run> run) {
+  Count("halved_batches", 1);
+  if (run->pieces.size() == 1) return HalvePiece(run->pieces.front(), run->batch.status);
+  const size_t half = run->pieces.size() / 2;
+  for (const auto& [begin, end] : {std::pair(size_t{0}, half), {half, run->pieces.size()}}) {
+    auto part = std::make_unique<Run>();
+    part->lane = run->lane;
+    for (size_t i = begin; i < end; ++i) {
+      Piece* const piece = run->pieces[i];
+      part->pieces.push_back(piece);
+      part->batch.expected_ns += piece->expected_ns();
+      part->tasks += static_cast<int64_t>(piece->tasks().size());
+    }
+    SubmitRun(std::move(part));
+  }
+}
+
+// The far half of its leaves goes back; one leaf alone is too large for this device.
+void Executor::HalvePiece(Piece* piece, const absl::Status& status) {
+  if (piece->accumulator != nullptr && piece->job()->accumulates()) {
+    QuitAccumulator(piece);
+  }
+  if (piece->leaves() > 1) {
+    const uint64_t kept = std::bit_ceil(piece->leaves()) / 2;
+    SayShrunk(piece->id(), kept);
+    return Restart(piece, kept);
+  }
+  SayJobError(piece->job()->id(),
+              StrCat("GPU_OOM: one leaf of the job is too large: ", ToStd(status.message())), false,
+              piece->id());
+  ErasePiece(piece);
+}
+
+void Executor::FinishPiece(Piece* piece, int64_t failed) {
   executor::v1::PieceDone* done = reply_.add_done();
   has_reply_ = true;
   piece->Finish(failed, done);
-  done->set_busy_ns(static_cast<uint64_t>(busy_ns));
   Usage& usage = CountFor(piece->job());
   ++usage.pieces;
   usage.tasks += done->tasks();
@@ -206,6 +297,7 @@ void Executor::FinishPiece(Piece* piece, int64_t failed, int64_t busy_ns) {
 // What the run cost is told to each job in it, and to jobs of the kernel still to come.
 void Executor::Learn(const Run& run) {
   const Batch& batch = run.batch;
+  if (device_->properties().own_memory) return;  // What a core takes is not seen here.
   if (!batch.status.ok() || batch.busy_ns <= 0 || run.tasks == 0) return;
   const DeviceProperties& device = device_->properties();
   const double threads = static_cast<double>(device.cores) / device.lanes;

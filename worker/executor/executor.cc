@@ -1,5 +1,6 @@
 #include "worker/executor/executor.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -17,7 +18,26 @@ namespace {
 // Jobs whose setup failed are remembered, for the pieces that are already on their way.
 constexpr size_t kBrokenJobsMax = 10'000;
 
+// Items are written on the host: by a host stage, or not at all.
+bool RunsOnDevices(const KernelInfo& kernel) {
+  const auto& outputs = kernel.signature.outputs();
+  return kernel.host_stages || std::none_of(outputs.begin(), outputs.end(), [](const OutputSig& o) {
+           return o.dtype == DType::kBytes;
+         });
+}
+
 }  // namespace
+
+ExecutorLimits ExecutorLimits::For(const DeviceProperties& device) {
+  ExecutorLimits limits;
+  if (!device.own_memory) return limits;
+  limits.merge_ns = 20'000'000;
+  limits.queue_ns = 1'000'000;
+  limits.batches_a_lane = 4;
+  // Two of them fit into the start log.
+  limits.merge_pieces_max = std::clamp<size_t>(device.slots / 2, 1, limits.merge_pieces_max);
+  return limits;
+}
 
 Executor::Executor(Device* device, StagingAllocator* staging, const KernelTable* kernels,
                    JobResources resources, std::function<void()> wake, const ExecutorLimits& limits)
@@ -40,8 +60,11 @@ Executor::~Executor() {
 
 void Executor::SayReady() {
   executor::v1::Ready* ready = reply_.mutable_ready();
-  for (const KernelInfo& kernel : kernels_->infos()) wire::Encode(kernel, ready->add_kernels());
   const DeviceProperties& device = device_->properties();
+  for (const KernelInfo& kernel : kernels_->infos()) {
+    if (!device.own_memory || RunsOnDevices(kernel)) wire::Encode(kernel, ready->add_kernels());
+  }
+  ready->set_shrinks(true);
   wire::Encode(DeviceInfo{device.kind, device.model, device.uuid, device.cores, device.memory_bytes,
                           device.lanes},
                ready->mutable_device());
@@ -56,10 +79,7 @@ void Executor::Handle(executor::v1::ToExecutor* message) {
   for (const uint64_t job : message->discard_accumulators()) Discard(job);
   for (const uint64_t piece : message->cancel_pieces()) Cancel(piece);
   for (const executor::v1::RunPiece& run : message->runs()) StartPiece(run);
-  if (message->shrinks_size() > 0) {
-    health_ = Error(absl::StatusCode::kInternal, reason::kProtocolError,
-                    "told to shrink a piece, which this executor never said that it can");
-  }
+  for (const executor::v1::ShrinkPiece& shrink : message->shrinks()) Shrink(shrink);
   for (executor::v1::MergePiece& merge : *message->mutable_merges()) StartMerge(&merge);
   for (const uint64_t job : message->flush_jobs()) Flush(job);
   for (const uint64_t job : message->forget_jobs()) Forget(job);
@@ -181,6 +201,10 @@ void Executor::StartPiece(const executor::v1::RunPiece& run) {
   pieces_.emplace(run.piece(), std::move(owned));
   ++job->pieces;
   piece->arrived_ns = LoopNanos();
+  Settle(piece);
+}
+
+void Executor::Settle(Piece* piece) {
   if (piece->Settle()) return PieceSettled(piece, absl::OkStatus());
   ++running_;
   io_->Run([this, piece] {
@@ -237,6 +261,47 @@ void Executor::Cancel(uint64_t id) {
   if (piece->state != Piece::State::kReady) return;
   std::erase(lanes_[piece->lane()].ready, piece);
   ErasePiece(piece);
+}
+
+void Executor::SayShrunk(uint64_t piece, uint64_t leaves) {
+  executor::v1::Shrunk* shrunk = reply_.add_shrunk();
+  shrunk->set_piece(piece);
+  shrunk->set_leaves(leaves);
+  has_reply_ = true;
+}
+
+void Executor::Shrink(const executor::v1::ShrinkPiece& shrink) {
+  const auto it = pieces_.find(shrink.piece());
+  // One that is not there any more is answered by its report, which is on its way.
+  if (it == pieces_.end() || it->second->cancelled) return;
+  Piece* piece = it->second.get();
+  if (LeafCursor* const cursor = piece->cursor(); cursor != nullptr) {
+    const uint64_t leaves = std::min<uint64_t>(shrink.leaves(), LeafCursor::kLeavesMax);
+    return SayShrunk(shrink.piece(), cursor->Cut(static_cast<uint32_t>(leaves)));
+  }
+  const uint64_t has = piece->keep_leaves > 0 ? piece->keep_leaves : piece->leaves();
+  if (piece->state == Piece::State::kRunning || shrink.leaves() >= has) {
+    return SayShrunk(shrink.piece(), has);
+  }
+  SayShrunk(shrink.piece(), shrink.leaves());
+  if (piece->state == Piece::State::kWaiting) {
+    // It is in an I/O thread's hands.
+    piece->keep_leaves = shrink.leaves();
+    piece->cancelled = shrink.leaves() == 0;
+    return;
+  }
+  std::erase(lanes_[piece->lane()].ready, piece);
+  shrink.leaves() == 0 ? ErasePiece(piece) : Restart(piece, shrink.leaves());
+}
+
+void Executor::Restart(Piece* piece, uint64_t leaves) {
+  executor::v1::RunPiece run = piece->run();
+  run.set_leaf_count(leaves);
+  auto fresh = std::make_unique<Piece>(run, piece->job(), static_cast<uint32_t>(lanes_.size()));
+  fresh->arrived_ns = piece->arrived_ns;
+  Piece* const restarted = fresh.get();
+  pieces_[run.piece()] = std::move(fresh);
+  Settle(restarted);
 }
 
 void Executor::Forget(uint64_t id) {

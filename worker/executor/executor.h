@@ -36,6 +36,7 @@
 #include "tandem/executor/v1/executor.pb.h"
 #include "worker/device/device.h"
 #include "worker/executor/completion_queue.h"
+#include "worker/executor/content_ids.h"
 #include "worker/executor/job.h"
 #include "worker/executor/kernel_table.h"
 #include "worker/executor/merge.h"
@@ -45,12 +46,20 @@
 namespace tandem::worker {
 
 struct ExecutorLimits {
+  // Those that suit a device: one with a memory of its own has a launch and two copies to pay for
+  // each batch, does more in the time of one core, and overlaps the copies of several batches.
+  static ExecutorLimits For(const DeviceProperties& device);
+
   int io_threads = 4;
   // A batch takes further pieces while it is expected to take less than this on the lane.
   double merge_ns = 500'000;
   size_t merge_pieces_max = 4096;
+  // Batches that a lane has at a time.
+  uint32_t batches_a_lane = 2;
   // A busy lane gets another batch only if it is expected to take this long.
   double queue_ns = 200'000;
+  // A piece that is expected to take one core so long can be cut short while it runs.
+  double cut_ns = 1'000'000;
   // A merge of less than this runs on the loop.
   uint64_t merge_here_bytes = 64 << 10;
 };
@@ -97,6 +106,11 @@ class Executor {
   void StartPiece(const executor::v1::RunPiece& run);
   void StartMerge(executor::v1::MergePiece* message);
   void Cancel(uint64_t piece);
+  void Shrink(const executor::v1::ShrinkPiece& shrink);
+  void SayShrunk(uint64_t piece, uint64_t leaves);
+  // The piece with its first `leaves` alone, as if it had just come.
+  void Restart(Piece* piece, uint64_t leaves);
+  void Settle(Piece* piece);
   void Forget(uint64_t job);
   void Shutdown();
   Job* FindJob(uint64_t id);
@@ -107,21 +121,27 @@ class Executor {
   bool LaneTakes(const LaneState& lane, double expected_ns) const;
   std::unique_ptr<Run> GatherRun(uint32_t lane);
   bool Joins(const Run& run, const Piece& piece) const;
-  void SubmitRun(uint32_t lane, std::unique_ptr<Run> run);
+  void AllocateRun(Run* run);
+  void SubmitRun(std::unique_ptr<Run> run);
+  void TakeCut(Run* run);
+  void HalveRun(std::unique_ptr<Run> run);
+  void HalvePiece(Piece* piece, const absl::Status& status);
   void RunDone(Run* run);
-  void FinishPiece(Piece* piece, int64_t failed, int64_t busy_ns);
+  PieceCost CostOf(const Run& run, double share) const;
+  void FinishPiece(Piece* piece, int64_t failed);
   void Learn(const Run& run);
   void FailPiece(Piece* piece, const absl::Status& status, bool fatal);
   void ErasePiece(Piece* piece);
 
   // Accumulators and merges (reductions.cc).
   absl::Status Accumulate(Piece* piece);
+  void QuitAccumulator(Piece* piece);
   void LeaveAccumulator(Piece* piece, executor::v1::PieceDone* done);
   void Flush(uint64_t job);
   void SayNothingGathered(uint64_t job);
   void Discard(uint64_t job);
   void Collect(std::shared_ptr<JobAccumulator> accumulator, Job* job);
-  void CollectPiece(Piece* piece, int64_t failed, int64_t busy_ns);
+  void CollectPiece(Piece* piece, int64_t failed);
   void MergeSettled(Merge* merge, const absl::Status& status);
   void RunMerge(Merge* merge);
   void MergeRan(Merge* merge, const absl::Status& status, int64_t busy_ns);
@@ -138,6 +158,7 @@ class Executor {
   JobResources resources_;
   const ExecutorLimits limits_;
   OutputStore outputs_;
+  ContentIds contents_;
   CompletionQueue completions_;
 
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;

@@ -84,6 +84,15 @@ absl::Status CheckLocators(const OperandSpec& operand) {
   return CheckLocator(locator);
 }
 
+std::string IdentityOf(uint64_t job, const BoundOperand& operand, const OperandSpec& spec) {
+  if (const auto* locator = std::get_if<Locator>(&spec.source)) {
+    if (const auto* blob = std::get_if<BlobLocator>(locator)) {
+      return StrCat("blob:", blob->id.ToString());
+    }
+  }
+  return operand.sliced ? "" : StrCat("job:", job, ":", operand.name);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
@@ -142,6 +151,7 @@ absl::Status Job::MakeReaders(const JobResources& resources) {
       return InvalidError(reason::kMissingOperand, StrCat("operand ", operand.name, " is missing"));
     }
     RETURN_IF_ERROR(WithContext(CheckLocators(spec->second), StrCat("operand ", operand.name)));
+    identities_.push_back(IdentityOf(id_, operand, spec->second));
     readers_.push_back(MakeReader(operand, spec->second, factory, resources.pool));
   }
   return absl::OkStatus();

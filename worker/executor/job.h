@@ -62,6 +62,8 @@ class Job {
   const ArgsTemplate& args() const { return args_; }
   const std::vector<std::unique_ptr<OperandReader>>& readers() const { return readers_; }
   OperandSource* remote() const { return remote_.get(); }
+  // Names the bytes of an operand; empty where pieces share none of them, and no other job does.
+  const std::string& identity(size_t operand) const { return identities_[operand]; }
 
   bool reduces() const { return reduces_; }
   // Float sums, own merges and sums of a pinned job: partials are folded up the tree, a piece is a
@@ -91,6 +93,7 @@ class Job {
   ArgsTemplate args_;
   std::shared_ptr<OperandSource> remote_;
   std::vector<std::unique_ptr<OperandReader>> readers_;
+  std::vector<std::string> identities_;  // beside readers_
   uint64_t partial_bytes_ = 0;
   bool reduces_ = false;
   bool ordered_ = false;

@@ -1,9 +1,10 @@
-// tandem-executor: drives the CPU of a server for one owner, or looks at a library of kernels
-// (worker/executor/probe.h). Started by tandem-worker, never by hand; what it is told stands in
-// worker/ring/launch.h.
+// tandem-executor: drives the CPU of a server, or an emulated device, for one owner, or looks at a
+// library of kernels (worker/executor/probe.h). Started by tandem-worker, never by hand; what it is
+// told stands in worker/ring/launch.h.
 //
 // Exit codes: 0 told to stop · 2 it was started wrongly · 70 it could not go on (the reason is on
 // stderr); its worker takes back what it held.
+#include <errno.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,19 +12,23 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
-#include "worker/device/cpu/cpu_device.h"
+#include "worker/device/device.h"
+#include "worker/executor/device_of.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/page_log.h"
 #include "worker/executor/probe.h"
@@ -58,21 +63,21 @@ absl::Status BindToCores(const std::vector<uint32_t>& cores) {
   for (const uint32_t core : cores) {
     if (core < CPU_SETSIZE) CPU_SET(core, &mask);
   }
-  if (sched_setaffinity(0, sizeof(mask), &mask) == 0) return absl::OkStatus();
+  // Of all threads: a library may have started some before us (OpenBLAS does).
+  bool bound = sched_setaffinity(0, sizeof(mask), &mask) == 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
+    pid_t thread = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &thread)) continue;
+    bound &= sched_setaffinity(thread, sizeof(mask), &mask) == 0 || errno == ESRCH;
+  }
+  if (bound) return absl::OkStatus();
   return InvalidError(reason::kBadResources,
                       StrCat("cannot run on cores ", FormatCpuList(cores),
                              "; the worker's own cores have changed: start it again"));
 }
 
-// This program drives a server's cores; others drive other devices.
-absl::Status CheckDevice(const std::string& device) {
-  if (device == "cpu") return absl::OkStatus();
-  return InvalidError(reason::kBadArgument, StrCat("tandem-executor cannot drive the device ",
-                                                   Quoted(device), "; it drives \"cpu\""));
-}
-
 absl::Status RunExecutor(const ExecutorLaunch& launch) {
-  RETURN_IF_ERROR(CheckDevice(launch.device));
   RETURN_IF_ERROR(BindToCores(launch.cores));
   ASSIGN_OR_RETURN(ChannelFds fds, ChannelFds::Parse(launch.channel));
   ASSIGN_OR_RETURN(const std::unique_ptr<Channel> channel, Channel::Open(std::move(fds)));
@@ -82,13 +87,7 @@ absl::Status RunExecutor(const ExecutorLaunch& launch) {
   ASSIGN_OR_RETURN(const std::unique_ptr<StartPage> page, StartPage::Open(launch.start_page));
   PageLog log(page.get());
 
-  ASSIGN_OR_RETURN(const std::vector<CoreGroup> groups,
-                   FindCoreGroups({.cores = 0, .groups = static_cast<int>(launch.groups)}));
-  if (page->slots() < CpuDevice::SlotsOf(groups)) {
-    return InvalidError(reason::kBadArgument,
-                        StrCat("the start page has ", page->slots(), " slots; ",
-                               CpuDevice::SlotsOf(groups), " threads need one each"));
-  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, DeviceOf(launch, page->slots(), &log));
   KernelTable kernels;
   RETURN_IF_ERROR(kernels.Add(tandem_builtin_kernels(), tandem_builtin_kernels_for("v2")));
   for (const std::string& library : launch.kernel_libraries) {
@@ -107,9 +106,9 @@ absl::Status RunExecutor(const ExecutorLaunch& launch) {
   resources.local_data = launch.local_data;
   resources.pool = &pool;
 
-  CpuDevice device(groups, ReadMachineInfo(), &log);
-  Executor executor(&device, &staging, &kernels, std::move(resources),
-                    [&channel] { channel->WakeSelf(); });
+  Executor executor(
+      device.get(), &staging, &kernels, std::move(resources), [&channel] { channel->WakeSelf(); },
+      ExecutorLimits::For(device->properties()));
   return Serve(channel.get(), &executor, [&launch] { return Orphaned(launch.parent_pid); });
 }
 

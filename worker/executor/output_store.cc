@@ -24,6 +24,7 @@ OutputSlot::~OutputSlot() {
 void OutputSlot::Finish(tandem::v1::OutputPiece* piece) {
   piece->set_output(output_);
   if (memory_ == nullptr) {
+    inline_.resize(bytes_);
     piece->set_inline_(std::move(inline_));
     return;
   }

@@ -37,13 +37,7 @@ std::string FaultText(const KernelInfo& kernel, uint8_t fault) {
 }  // namespace
 
 Piece::Piece(const executor::v1::RunPiece& run, Job* job, uint32_t lanes)
-    : id_(run.piece()),
-      job_(job),
-      lane_(run.group() % lanes),
-      attempt_(run.attempt()),
-      suspect_(run.suspect()),
-      inline_max_(run.inline_bytes_max()),
-      plan_(PlanOf(run, job->bound())) {
+    : run_(run), job_(job), lane_(run.group() % lanes), plan_(PlanOf(run, job->bound())) {
   for (const uint64_t task : run.skip_tasks()) {
     if (task >= plan_.tasks.begin && task < plan_.tasks.end) skip_.push_back(task);
   }
@@ -100,7 +94,7 @@ uint64_t Piece::DenseBytes() const {
 
 absl::Status Piece::AllocateOutputs(OutputStore* store, BufferPool* pool,
                                     std::vector<void*>* pointers) {
-  const uint64_t inline_max = DenseBytes() <= inline_max_ ? inline_max_ : 0;
+  const uint64_t inline_max = DenseBytes() <= run_.inline_bytes_max() ? run_.inline_bytes_max() : 0;
   pointers->assign(plan_.outputs.size(), nullptr);
   for (size_t i = 0; i < plan_.outputs.size(); ++i) {
     const OutputPart& part = plan_.outputs[i];
@@ -119,11 +113,47 @@ absl::Status Piece::AllocateOutputs(OutputStore* store, BufferPool* pool,
   if (!job_->reduces() || job_->accumulates()) return absl::OkStatus();
   collects_ = !job_->ordered();
   ASSIGN_OR_RETURN(partial_, PartialOutput::Make(*job_, plan_.tasks.size(), store, pool,
-                                                 DenseBytes() == 0 ? inline_max_ : 0));
+                                                 DenseBytes() == 0 ? run_.inline_bytes_max() : 0));
   return absl::OkStatus();
 }
 
-absl::Status Piece::Allocate(OutputStore* store, BufferPool* pool) {
+// What every pointer of the arguments points to.
+void Piece::DescribeBuffers(absl::Span<const void* const> operands, absl::Span<void* const> outputs,
+                            ContentIds* contents) {
+  const BoundJob& bound = job_->bound();
+  buffers_.clear();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const OperandPart& part = plan_.operands[i];
+    PartBuffer buffer;
+    buffer.args_offset = job_->args().operand_offset(i);
+    buffer.host = const_cast<void*>(operands[i]);
+    buffer.table = bound.operands[i].spec.ragged();
+    if (buffer.table) {
+      const bool all = part.kind == OperandPart::Kind::kBroadcast;
+      const uint64_t items =
+          all ? static_cast<uint64_t>(bound.operands[i].spec.shape[0]) : part.count;
+      buffer.bytes = items * sizeof(TandemBytes);
+    } else {
+      buffer.bytes = part.slice.bytes();
+      const std::string& identity = job_->identity(i);
+      if (!identity.empty()) buffer.content = contents->Of(identity, part.slice);
+    }
+    buffers_.push_back(buffer);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const OutputPart& part = plan_.outputs[i];
+    if (part.kind == OutputPart::Kind::kPartial) continue;
+    PartBuffer buffer;
+    buffer.args_offset = job_->args().output_offset(i);
+    buffer.host = outputs[i];
+    buffer.bytes = part.bytes;
+    buffer.output = true;
+    buffer.table = part.kind == OutputPart::Kind::kItems;
+    buffers_.push_back(buffer);
+  }
+}
+
+absl::Status Piece::Allocate(OutputStore* store, BufferPool* pool, ContentIds* contents) {
   std::vector<void*> outputs;
   RETURN_IF_ERROR(AllocateOutputs(store, pool, &outputs));
   // An inline slot's bytes move with it until all slots are made.
@@ -131,6 +161,7 @@ absl::Status Piece::Allocate(OutputStore* store, BufferPool* pool) {
   absl::InlinedVector<const void*, 8> operands;
   for (const std::unique_ptr<OperandView>& view : views_) operands.push_back(view->data());
   job_->args().Fill(operands, outputs, plan_.tasks.size(), &args_);
+  if (contents != nullptr) DescribeBuffers(operands, outputs, contents);
   if (job_->may_fail()) {
     pool_ = pool;
     faults_ = pool->Take(plan_.tasks.size());
@@ -144,17 +175,42 @@ absl::Status Piece::Allocate(OutputStore* store, BufferPool* pool) {
   return absl::OkStatus();
 }
 
+bool Piece::cuttable() const {
+  const bool prefix = std::all_of(plan_.outputs.begin(), plan_.outputs.end(), [](const auto& o) {
+    return o.kind != OutputPart::Kind::kPlaced || o.slice.contiguous();
+  });
+  return prefix && !suspect() && !job_->ordered() && leaves() > 1 &&
+         leaves() < LeafCursor::kLeavesMax;
+}
+
+void Piece::TakeCut() {
+  if (cursor_ == nullptr || cursor_->end() == leaves()) return;
+  run_.set_leaf_count(cursor_->end());
+  plan_ = PlanOf(run_, job_->bound());
+  for (OutputSlot& slot : slots_) {
+    const OutputPart& part = plan_.outputs[slot.output()];
+    if (part.kind == OutputPart::Kind::kPlaced) slot.Trim(part.bytes);
+  }
+  for (auto& [output, ragged] : ragged_) ragged->Trim(plan_.tasks.size());
+  while (!skip_.empty() && skip_.back() >= plan_.tasks.end) {
+    skip_.pop_back();
+    skip_reason_.pop_back();
+  }
+}
+
 BatchPart Piece::Part() {
   BatchPart part;
   part.args = args_.data();
   part.first = {static_cast<int64_t>(plan_.tasks.begin), 0};
   part.tasks = static_cast<int64_t>(plan_.tasks.size());
   part.fault = faults_.data();
+  part.buffers = buffers_;
+  part.cursor = cursor_.get();
   part.accumulator = accumulator == nullptr ? nullptr : accumulator->device.get();
   part.partial = job_->ordered() ? partial_.data() : nullptr;
   part.job = job_->id();
   part.grain = job_->bound().grain();
-  part.suspect = suspect_;
+  part.suspect = run_.suspect();
   part.skip = skip_;
   // What goes into sinks goes there item by item.
   part.leaf_calls = Pinned(job_->bound()) && ragged_.empty();
@@ -175,12 +231,14 @@ void Piece::Before(HostCrew& crew) {
 }
 
 absl::Status Piece::After(HostCrew& crew, int64_t failed, OutputStore* store) {
+  TakeCut();
   for (auto& [output, ragged] : ragged_) {
     for (uint64_t i = 0; failed > 0 && i < plan_.tasks.size(); ++i) {
       if (faults_.data()[i] != TANDEM_OK) ragged->Clear(i);
     }
     const uint64_t bytes = ragged->Bytes();
-    const uint64_t inline_max = DenseBytes() + bytes <= inline_max_ ? inline_max_ : 0;
+    const uint64_t inline_max =
+        DenseBytes() + bytes <= run_.inline_bytes_max() ? run_.inline_bytes_max() : 0;
     ASSIGN_OR_RETURN(OutputSlot slot, store->Make(output, bytes, inline_max));
     ragged->Store(crew, slot.data());
     slots_.push_back(std::move(slot));
@@ -192,7 +250,7 @@ void Piece::AddFailures(int64_t failed, executor::v1::PieceDone* done) const {
   const auto add = [&](uint64_t task, std::string reason) {
     tandem::v1::TaskFailure* failure = done->add_failures();
     failure->set_task(task);
-    failure->set_attempt(attempt_);
+    failure->set_attempt(run_.attempt());
     failure->set_reason(std::move(reason));
   };
   size_t skipped = 0;
@@ -210,9 +268,17 @@ void Piece::AddFailures(int64_t failed, executor::v1::PieceDone* done) const {
 }
 
 void Piece::Finish(int64_t failed, executor::v1::PieceDone* done) {
-  done->set_piece(id_);
+  done->set_piece(id());
   done->set_accumulated(job_->accumulates());
   done->set_fetch_ns(static_cast<uint64_t>(ready_ns - arrived_ns));
+  done->set_busy_ns(cost.busy_ns);
+  done->set_first_launch(cost.first_launch);
+  done->set_host_ns(cost.host_ns);
+  done->set_up_ns(cost.up_ns);
+  done->set_grid_ns(cost.grid_ns);
+  done->set_down_ns(cost.down_ns);
+  done->set_bytes_up(cost.bytes_up);
+  done->set_bytes_down(cost.bytes_down);
   AddFailures(failed, done);
   done->set_tasks(plan_.tasks.size() - static_cast<uint64_t>(done->failures_size()));
   std::sort(slots_.begin(), slots_.end(),

@@ -22,6 +22,11 @@ RaggedOutput::~RaggedOutput() {
   for (const Row& row : rows_) std::free(row.data);
 }
 
+void RaggedOutput::Trim(uint64_t tasks) {
+  for (size_t i = tasks; i < rows_.size(); ++i) std::free(rows_[i].data);
+  rows_.resize(tasks);
+}
+
 int32_t RaggedOutput::Write(void* context, const void* bytes, int64_t size) {
   Row* row = static_cast<Row*>(context);
   if (size < 0 || static_cast<uint64_t>(size) > kRowBytesMax - row->size) return 1;

@@ -25,6 +25,8 @@ class RaggedOutput {
   const TandemSink* sinks() const { return sinks_.data(); }
   // Drops what a task that failed had written.
   void Clear(uint64_t task) { rows_[task].size = 0; }
+  // Only the first `tasks` are the piece's.
+  void Trim(uint64_t tasks);
   // The table of offsets and all bytes.
   uint64_t Bytes() const;
   // Writes them. REQUIRES: room for Bytes().

@@ -30,7 +30,6 @@ absl::Status Executor::Accumulate(Piece* piece) {
 // A piece has run: it counts in its accumulator, unless that became void meanwhile.
 void Executor::LeaveAccumulator(Piece* piece, executor::v1::PieceDone* done) {
   const std::shared_ptr<JobAccumulator> accumulator = piece->accumulator;
-  --accumulator->running;
   if (accumulator->discarded) {
     reply_.mutable_done()->RemoveLast();
     reply_.add_returned_pieces(piece->id());
@@ -38,6 +37,13 @@ void Executor::LeaveAccumulator(Piece* piece, executor::v1::PieceDone* done) {
     accumulator->pieces.push_back(piece->id());
     accumulator->tasks += done->tasks();
   }
+  QuitAccumulator(piece);
+}
+
+// A piece adds nothing more to its accumulator.
+void Executor::QuitAccumulator(Piece* piece) {
+  const std::shared_ptr<JobAccumulator> accumulator = piece->accumulator;
+  --accumulator->running;
   const auto closing = closing_.find(accumulator.get());
   if (closing == closing_.end() || accumulator->running > 0) return;
   closing_.erase(closing);
@@ -115,18 +121,19 @@ void Executor::Collect(std::shared_ptr<JobAccumulator> accumulator, Job* job) {
 }
 
 // The exact reductions of a piece that has other outputs too.
-void Executor::CollectPiece(Piece* piece, int64_t failed, int64_t busy_ns) {
+void Executor::CollectPiece(Piece* piece, int64_t failed) {
   ++running_;
-  device_->Collect(piece->lane(), piece->accumulator->device.get(), piece->partial()->data(),
-                   [this, piece, failed, busy_ns](absl::Status status, int64_t collect_ns) {
-                     if (status.ok()) status = piece->partial()->Store();
-                     completions_.Push([this, piece, failed, busy = busy_ns + collect_ns,
-                                        status = std::move(status)] {
-                       --running_;
-                       if (!status.ok()) return FailPiece(piece, status, false);
-                       FinishPiece(piece, failed, busy);
-                     });
-                   });
+  device_->Collect(
+      piece->lane(), piece->accumulator->device.get(), piece->partial()->data(),
+      [this, piece, failed](absl::Status status, int64_t collect_ns) {
+        if (status.ok()) status = piece->partial()->Store();
+        completions_.Push([this, piece, failed, collect_ns, status = std::move(status)] {
+          --running_;
+          if (!status.ok()) return FailPiece(piece, status, false);
+          piece->cost.busy_ns += static_cast<uint64_t>(std::max<int64_t>(0, collect_ns));
+          FinishPiece(piece, failed);
+        });
+      });
 }
 
 void Executor::MergeSettled(Merge* merge, const absl::Status& status) {

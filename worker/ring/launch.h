@@ -36,6 +36,8 @@ struct ExecutorLaunch {
 // Slots of a start page that suffice for so many cores, in groups or not: two a core, since an
 // arena of one thread may use two, and the executor's loop.
 constexpr uint32_t StartSlots(size_t cores) { return 2 * static_cast<uint32_t>(cores) + 1; }
+// And so many more for the grids of a device that is no CPU: one a part that runs.
+inline constexpr uint32_t kGridSlots = 8192;
 
 // Arguments behind the program's name.
 std::vector<std::string> ToArguments(const ExecutorLaunch& launch);

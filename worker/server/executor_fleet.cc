@@ -17,7 +17,8 @@ constexpr int kLooksALimit = 8;
 
 // A start page has room for more threads than an executor has: two a core, and those around them.
 uint32_t SlotsFor(const ExecutorLaunch& launch) {
-  return static_cast<uint32_t>(2 * launch.cores.size()) + 64;
+  const uint32_t grids = launch.device == "cpu" ? 0 : kGridSlots;
+  return static_cast<uint32_t>(2 * launch.cores.size()) + 64 + grids;
 }
 
 bool HasEnded(const ExecutorProcess& process) {

@@ -427,5 +427,53 @@ TEST_F(CpuDeviceTest, MergingManySmallJobsIsOneBatch) {
   }
 }
 
+// Every call waits; then each task counts itself.
+std::atomic<bool> let_go = false;
+std::atomic<int> waiting = 0;
+int64_t WaitAndCount(const TandemPart* parts, int32_t, void*) {
+  ++waiting;
+  while (!let_go) std::this_thread::yield();
+  auto* ran = static_cast<const DoubleArgs*>(parts[0].args)->y;
+  for (int64_t i = 0; i < parts[0].tasks; ++i) ran[parts[0].first.row + i] += 1;
+  return 0;
+}
+
+TEST_F(CpuDeviceTest, APartIsCutBehindTheLeavesThatHaveBegun) {
+  Make(1, 2);
+  TandemKernelV1 kernel = *FakeKernel("double_it");
+  kernel.range = &WaitAndCount;
+  for (const uint32_t asked : {7u, 0u, 500u}) {
+    let_go = false;
+    waiting = 0;
+    std::vector<float> ran(1000, 0);
+    const DoubleArgs args = {nullptr, ran.data()};
+    LeafCursor cursor(100);
+    Batch batch;
+    batch.kernel = &kernel;
+    BatchPart part;
+    part.args = &args;
+    part.tasks = 1000;
+    part.grain = 10;
+    part.cursor = &cursor;
+    batch.parts.push_back(part);
+    absl::Notification done;
+    batch.done = [&done](Batch*) { done.Notify(); };
+    device_->Submit(0, &batch);
+    while (waiting == 0) std::this_thread::yield();
+    // One leaf has begun, or two.
+    const uint32_t end = cursor.Cut(asked);
+    if (asked == 0) {
+      EXPECT_TRUE(end == 1 || end == 2) << end;
+    } else {
+      EXPECT_EQ(end, std::min(asked, 100u));
+    }
+    let_go = true;
+    done.WaitForNotification();
+    for (size_t task = 0; task < ran.size(); ++task) {
+      ASSERT_EQ(ran[task], task < end * 10 ? 1 : 0) << task;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tandem::worker

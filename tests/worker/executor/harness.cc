@@ -124,17 +124,37 @@ absl::Status FakeSource::ReadRegion(const Region& region, char* to) {
 }
 
 Harness::Harness(bool local_data, uint64_t cache_bytes, const ExecutorLimits& limits)
+    : Harness(
+          HarnessOptions{.local_data = local_data, .cache_bytes = cache_bytes, .limits = limits}) {}
+
+Harness::Harness(const HarnessOptions& options)
     : folder_(NewFolder()), source_(std::make_shared<FakeSource>()), pool_(1 << 20) {
   auto file = StagingFile::Create(uint64_t{1} << 30);
   CHECK_OK(file);
   staging_file_ = *std::move(file);
   staging_ = std::make_unique<StagingAllocator>(staging_file_.get());
-  CHECK_OK(kernels_.Add(tandem::testing::FakeKernels(), tandem::testing::FakeBaseline()));
-  device_ = std::make_unique<CpuDevice>(TwoGroups(), MachineInfo{"test", 1 << 20}, &log_);
+  if (options.builtin_kernels) {
+    CHECK_OK(kernels_.Add(tandem_builtin_kernels(), tandem_builtin_kernels_for("v2")));
+  } else {
+    CHECK_OK(kernels_.Add(tandem::testing::FakeKernels(), tandem::testing::FakeBaseline()));
+  }
+  if (options.emulated.has_value()) {
+    auto gpu = std::make_unique<EmulatedGpu>(*options.emulated);
+    emulated_ = gpu.get();
+    GpuDeviceOptions device;
+    device.kind = DeviceKind::kEmulated;
+    device.cores = TwoGroups().front();
+    device.engine = options.engine;
+    auto made = GpuDevice::Make(std::move(gpu), device, &log_);
+    CHECK_OK(made);
+    device_ = *std::move(made);
+  } else {
+    device_ = std::make_unique<CpuDevice>(TwoGroups(), MachineInfo{"test", 1 << 20}, &log_);
+  }
   JobResources resources;
   resources.sources = [source = source_](const std::string&) { return source; };
-  resources.cache = std::make_shared<BlobCache>(folder_ + "/cache", cache_bytes);
-  resources.local_data = local_data;
+  resources.cache = std::make_shared<BlobCache>(folder_ + "/cache", options.cache_bytes);
+  resources.local_data = options.local_data;
   resources.pool = &pool_;
   executor_ = std::make_unique<Executor>(
       device_.get(), staging_.get(), &kernels_, std::move(resources),
@@ -142,7 +162,7 @@ Harness::Harness(bool local_data, uint64_t cache_bytes, const ExecutorLimits& li
         absl::MutexLock lock(&mu_);
         woken_ = true;
       },
-      limits);
+      options.limits.value_or(ExecutorLimits::For(device_->properties())));
   executor_->SayReady();
   TakeReplies();
 }
@@ -157,7 +177,9 @@ executor::v1::JobSetup Harness::MakeSetup(uint64_t job, JobSpec spec, BoundJob* 
   CHECK_OK(name);
   wire::JobDescription description;
   description.job = JobId(job);
-  const auto kernel = DescribeKernel(*tandem::testing::FakeKernel(name->name));
+  const auto table = kernels_.Find(name->name, 0);
+  CHECK_OK(table);
+  const auto kernel = DescribeKernel(**table);
   CHECK_OK(kernel);
   description.kernel = *kernel;
   spec.owner = "ada";
@@ -213,6 +235,7 @@ void Harness::Until(const std::function<bool()>& condition) {
 
 bool Harness::Reported(uint64_t piece) const {
   if (done_.contains(piece) || merges_.contains(piece)) return true;
+  if (const auto it = shrunk_.find(piece); it != shrunk_.end() && it->second == 0) return true;
   for (const uint64_t id : returned_) {
     if (id == piece) return true;
   }
@@ -299,6 +322,7 @@ void Harness::TakeReplies() {
     errors_.insert(errors_.end(), reply.job_errors().begin(), reply.job_errors().end());
     returned_.insert(returned_.end(), reply.returned_pieces().begin(),
                      reply.returned_pieces().end());
+    for (const auto& shrunk : reply.shrunk()) shrunk_[shrunk.piece()] = shrunk.leaves();
     for (const auto& [name, n] : reply.counters()) counters_[name] += n;
     for (const tandem::v1::JobUsage& usage : reply.usages()) {
       wire::AddUsage(usage.usage(), &usages_[usage.job()]);

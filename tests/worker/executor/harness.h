@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@
 #include "common/model/job_spec.h"
 #include "tandem/executor/v1/executor.pb.h"
 #include "worker/device/cpu/cpu_device.h"
+#include "worker/device/emulated/emulated_gpu.h"
+#include "worker/device/gpu/gpu_device.h"
 #include "worker/executor/executor.h"
 #include "worker/ring/staging.h"
 
@@ -62,11 +65,22 @@ class NoLog final : public StartLog {
   void End(uint32_t) override {}
 };
 
+// An executor of another kind: with the built-in kernels, on an emulated device.
+struct HarnessOptions {
+  bool local_data = false;
+  uint64_t cache_bytes = uint64_t{1} << 30;
+  std::optional<ExecutorLimits> limits;  // else those for its device
+  bool builtin_kernels = false;
+  std::optional<EmulatedOptions> emulated;
+  GpuEngineOptions engine;
+};
+
 class Harness {
  public:
   // Two groups of two threads.
   explicit Harness(bool local_data = false, uint64_t cache_bytes = uint64_t{1} << 30,
                    const ExecutorLimits& limits = {});
+  explicit Harness(const HarnessOptions& options);
   ~Harness();
 
   // Sends a job's setup; the spec comes back with its defaults filled in.
@@ -90,12 +104,16 @@ class Harness {
 
   FakeSource* source() { return source_.get(); }
   Executor* executor() { return executor_.get(); }
+  // Null: it is a CPU.
+  EmulatedGpu* emulated() { return emulated_; }
   StagingAllocator* staging() { return staging_.get(); }
   const std::map<uint64_t, executor::v1::PieceDone>& done() const { return done_; }
   const std::map<uint64_t, executor::v1::MergeDone>& merges() const { return merges_; }
   const std::vector<executor::v1::PartialDone>& partials() const { return partials_; }
   const std::vector<executor::v1::JobError>& errors() const { return errors_; }
   const std::vector<uint64_t>& returned() const { return returned_; }
+  // The last answer for each piece.
+  const std::map<uint64_t, uint64_t>& shrunk() const { return shrunk_; }
   uint64_t counter(const std::string& name) const;
   // What was told so far of what the job cost.
   tandem::v1::Usage usage(uint64_t job) const;
@@ -112,7 +130,8 @@ class Harness {
   std::unique_ptr<StagingFile> staging_file_;
   std::unique_ptr<StagingAllocator> staging_;
   KernelTable kernels_;
-  std::unique_ptr<CpuDevice> device_;
+  EmulatedGpu* emulated_ = nullptr;  // device_'s
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Executor> executor_;
   absl::Mutex mu_;
   bool woken_ = false;
@@ -124,6 +143,7 @@ class Harness {
   std::vector<executor::v1::PartialDone> partials_;
   std::vector<executor::v1::JobError> errors_;
   std::vector<uint64_t> returned_;
+  std::map<uint64_t, uint64_t> shrunk_;
   std::map<std::string, uint64_t> counters_;
   std::map<uint64_t, tandem::v1::Usage> usages_;
 };

@@ -64,7 +64,8 @@ class ProcessTest : public ::testing::Test {
     launch_.cores = AllowedCores();
     launch_.kernel_libraries = {FAKE_LIBRARY};
     launch_.parent_pid = getpid();
-    auto page = StartPage::Create(launch_.start_page, StartSlots(launch_.cores.size()));
+    auto page =
+        StartPage::Create(launch_.start_page, StartSlots(launch_.cores.size()) + kGridSlots);
     CHECK_OK(page);
     page_ = *std::move(page);
   }
@@ -213,6 +214,45 @@ TEST_F(ProcessTest, AfterAPieceNothingIsSuspectAndItsOutputsOutliveTheProcess) {
   const auto bytes = staging_->Read(region.offset(), region.length());
   ASSERT_TRUE(bytes.ok());
   EXPECT_EQ(std::string(*bytes), std::string(100'000, '\1'));
+}
+
+TEST_F(ProcessTest, AnEmulatedDeviceIsNamedAndItsStickyErrorNamesWhatRan) {
+  launch_.device = "emulated:E-1;memory=10000000;cores=8;faults=sticky@2";
+  Start();
+  const tandem::v1::Device device = last_.ready().device();
+  EXPECT_EQ(device.kind(), tandem::v1::DEVICE_EMULATED);
+  EXPECT_EQ(device.uuid(), "E-1");
+  EXPECT_EQ(device.groups(), 1u);
+  EXPECT_EQ(device.memory_bytes(), 9'000'000u);
+  EXPECT_TRUE(last_.ready().shrinks());
+  SetUpDeath(7, 1000, 10, kNever);
+  Send(1, 7, 0, 4, false);
+  Until([&] { return last_.done_size() > 0; });
+  EXPECT_GT(last_.done(0).grid_ns(), 0u);
+  EXPECT_GT(last_.done(0).down_ns(), 0u);
+  EXPECT_TRUE(last_.done(0).first_launch());
+  EXPECT_THAT(page_->Running(), IsEmpty());
+  Send(2, 7, 8, 4, false);
+  const int status = WaitForExit();
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 70);
+  const std::vector<Started> running = page_->Running();
+  ASSERT_EQ(running.size(), 1u);
+  EXPECT_EQ(running[0].job, 7u);
+  EXPECT_EQ(running[0].first_leaf, 8u);
+  EXPECT_EQ(running[0].leaf_count, 4u);
+}
+
+TEST_F(ProcessTest, ASuspectOnADeviceIsFoundTaskByTask) {
+  launch_.device = "emulated:E-1;clock=exact";
+  Start();
+  SetUpDeath(7, 1000, 10, 503);
+  Send(1, 7, 48, 4, true);
+  WaitForExit();
+  const std::vector<Started> running = page_->Running();
+  ASSERT_EQ(running.size(), 1u);
+  EXPECT_EQ(running[0].first_leaf, 50u);
+  EXPECT_EQ(running[0].task, 503u);
 }
 
 TEST_F(ProcessTest, ShutdownEndsItAndThreadsStayOnTheCoresItWasGiven) {

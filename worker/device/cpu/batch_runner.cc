@@ -180,8 +180,34 @@ absl::Status RunLeaves(const RunContext& context) {
   return no_memory ? OutOfMemory(*context.batch) : absl::OkStatus();
 }
 
+absl::Status RunInOrder(const RunContext& context) {
+  BatchPart& part = context.batch->parts.front();
+  const auto grain = static_cast<int64_t>(part.grain);
+  const bool items = (context.batch->kernel->flags & TANDEM_HOST_STAGES) != 0;
+  // A call has the tasks of one leaf where that may show.
+  const int64_t tasks = items || part.leaf_calls
+                            ? 1
+                            : ChunkTasks(*context.batch, part.tasks, context.crew->threads());
+  const auto claim = static_cast<uint32_t>(std::clamp<int64_t>(tasks / grain, 1, 1 << 20));
+  std::atomic<int64_t> failed = 0;
+  std::atomic<bool> no_memory = false;
+  const auto run = [&](int64_t begin, int64_t end) {
+    if (items) return RunItems(context, part, begin, end, &failed);
+    if (!RunChunk(context, part, begin, end, &failed)) no_memory = true;
+  };
+  context.crew->ParallelFor(context.crew->threads(), 1, [&](int64_t, int64_t) {
+    for (auto leaves = part.cursor->Claim(claim); leaves.begin < leaves.end;
+         leaves = part.cursor->Claim(claim)) {
+      run(leaves.begin * grain, std::min(leaves.end * grain, part.tasks));
+    }
+  });
+  part.failed = failed;
+  return no_memory ? OutOfMemory(*context.batch) : absl::OkStatus();
+}
+
 absl::Status RunParts(const RunContext& context) {
   const Batch& batch = *context.batch;
+  if (batch.parts.front().cursor != nullptr) return RunInOrder(context);
   if ((batch.kernel->flags & TANDEM_HOST_STAGES) != 0) return RunHostStages(context);
   if (batch.parts.front().partial != nullptr) return RunFold(context);
   return batch.parts.front().leaf_calls ? RunLeaves(context) : RunMap(context);

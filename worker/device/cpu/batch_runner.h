@@ -1,8 +1,9 @@
 // Runs a batch on a crew: cuts its parts into chunks, logs what starts, calls the kernel.
 //
-// Three ways: RunMap (maps, and reductions into accumulators), RunFold (parts with a partial: one a
-// leaf, folded up the range tree: float sums, and a kernel's own merge), RunHostStages (ragged
-// items with measure, prepare and finish around the cells). A map may be run leaf by leaf.
+// A part with a cursor runs leaf after leaf, so that it can be cut short; all others are shared
+// out. Three ways: RunMap (maps, and reductions into accumulators), RunFold (parts with a partial:
+// one a leaf, folded up the range tree: float sums, and a kernel's own merge), RunHostStages
+// (ragged items with measure, prepare and finish around the cells). A map may be run leaf by leaf.
 //
 // Thread-safety: one call a crew at a time.
 #ifndef TANDEM_WORKER_DEVICE_CPU_BATCH_RUNNER_H_
@@ -55,6 +56,8 @@ absl::Status RunMap(const RunContext& context);
 absl::Status RunLeaves(const RunContext& context);
 absl::Status RunFold(const RunContext& context);
 absl::Status RunHostStages(const RunContext& context);
+// A part with a cursor, in any of the ways but RunFold.
+absl::Status RunInOrder(const RunContext& context);
 
 // ---- for the three ways ----
 
@@ -92,6 +95,9 @@ void ForEachPart(const Starts& starts, int64_t begin, int64_t end, F f) {
 }
 bool HasSuspect(const Batch& batch);
 // Null where the kernel needs none; sets *no_memory when there is none to be had.
+// Ragged items [begin, end) of one part on the calling thread, through all their stages.
+void RunItems(const RunContext& context, BatchPart& part, int64_t begin, int64_t end,
+              std::atomic<int64_t>* failed);
 void* ScratchFor(const RunContext& context, const BatchPart& part, uint32_t slot, bool* no_memory);
 absl::Status OutOfMemory(const Batch& batch);
 

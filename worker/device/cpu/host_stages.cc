@@ -45,6 +45,8 @@ int32_t RunItem(const RunContext& context, const BatchPart& part, int64_t at, ui
   return kernel->finish(part.args, task, shape, work);
 }
 
+}  // namespace
+
 void RunItems(const RunContext& context, BatchPart& part, int64_t begin, int64_t end,
               std::atomic<int64_t>* failed) {
   const uint32_t slot = context.crew->slot();
@@ -64,8 +66,6 @@ void RunItems(const RunContext& context, BatchPart& part, int64_t begin, int64_t
   context.thread_ns->fetch_add(took, std::memory_order_relaxed);
   context.host_ns->fetch_add(took - body_ns, std::memory_order_relaxed);
 }
-
-}  // namespace
 
 absl::Status RunHostStages(const RunContext& context) {
   std::vector<BatchPart>& parts = context.batch->parts;

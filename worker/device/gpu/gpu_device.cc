@@ -62,6 +62,7 @@ GpuDevice::GpuDevice(std::unique_ptr<GpuRuntime> runtime, const GpuDeviceOptions
   properties_.memory_bytes = engine_->memory_budget();
   properties_.lanes = 1;
   properties_.slots = SlotsOf(options);
+  properties_.own_memory = true;
   thread_ = std::thread([this] { Loop(); });
 }
 

@@ -113,6 +113,7 @@ void GpuEngine::AdmitQueued() {
     if (!never && absl::IsResourceExhausted(status) && holding_ > 0) return;
     queue_.pop_front();
     if (!status.ok()) {
+      flight->work.batch()->too_large = absl::IsResourceExhausted(status);
       Fail(flight, std::move(status));
       continue;
     }
