@@ -20,6 +20,11 @@ void AddUsage(const v1::Usage& from, v1::Usage* to) {
   to->set_merges(to->merges() + from.merges());
   to->set_merge_ns(to->merge_ns() + from.merge_ns());
   to->set_partials(to->partials() + from.partials());
+  to->set_up_ns(to->up_ns() + from.up_ns());
+  to->set_grid_ns(to->grid_ns() + from.grid_ns());
+  to->set_down_ns(to->down_ns() + from.down_ns());
+  to->set_bytes_up(to->bytes_up() + from.bytes_up());
+  to->set_bytes_down(to->bytes_down() + from.bytes_down());
 }
 
 v1::Usage* UsageSums::Of(uint64_t job, v1::DeviceKind device) { return &sums_[{job, device}]; }

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "common/base/strings.h"
 #include "common/wire/usage.h"
+#include "master/server/explain_devices.h"
 
 namespace tandem::master {
 namespace {
@@ -93,7 +94,7 @@ class Rules {
     std::stable_sort(first, findings_.end(), [](const v1::Finding& a, const v1::Finding& b) {
       return a.share() > b.share();
     });
-    if (findings_.empty()) Nothing();
+    if (findings_.size() == leading_ && !Waiting()) Nothing();
     return std::move(findings_);
   }
 
@@ -106,7 +107,11 @@ class Rules {
     finding.set_advice(std::move(advice));
   }
 
-  // What is so now, before any share of the past.
+  bool Waiting() const {
+    return job_.state == v1::FAILED || job_.wait_reason != v1::WAIT_REASON_UNSPECIFIED;
+  }
+
+  // What is so now and who had it, before any share of the past.
   void State() {
     if (job_.state == v1::FAILED) {
       Add("FAILED", 0, StrCat("it failed: ", job_.reason),
@@ -116,6 +121,7 @@ class Rules {
       Add(v1::WaitReason_Name(job_.wait_reason), 0,
           StrCat("it waits now: ", text.what, OtherBuilds()), text.advice);
     }
+    if (auto devices = ExplainDevices(job_)) findings_.push_back(*std::move(devices));
     leading_ = findings_.size();
   }
 

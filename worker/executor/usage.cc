@@ -23,6 +23,11 @@ void Usage::Take(OperandUsage* operands, tandem::v1::Usage* to) {
   to->set_merges(merges);
   to->set_merge_ns(merge_ns);
   to->set_partials(partials);
+  to->set_up_ns(up_ns);
+  to->set_grid_ns(grid_ns);
+  to->set_down_ns(down_ns);
+  to->set_bytes_up(bytes_up);
+  to->set_bytes_down(bytes_down);
   to->set_fetched_bytes(TakeAll(&operands->fetched_bytes));
   to->set_mapped_bytes(TakeAll(&operands->mapped_bytes));
   to->set_path_bytes(TakeAll(&operands->path_bytes));

@@ -39,6 +39,11 @@ struct Usage {
   uint64_t merges = 0;
   uint64_t merge_ns = 0;
   uint64_t partials = 0;
+  uint64_t up_ns = 0;  // of a device with memory of its own, as those below
+  uint64_t grid_ns = 0;
+  uint64_t down_ns = 0;
+  uint64_t bytes_up = 0;
+  uint64_t bytes_down = 0;
 
   // Moves everything counted so far into `to`.
   void Take(OperandUsage* operands, tandem::v1::Usage* to);

@@ -7,8 +7,8 @@
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/kernel_info.h"
 #include "common/rpc/owner.h"
-#include "common/wire/kernel.h"
 #include "worker/server/supervisor.h"
 
 namespace tandem::worker {
@@ -38,10 +38,11 @@ void Supervisor::FindEmulated() {
   }
   DeviceFound found;
   found.kind = static_cast<DeviceKind>(ready->device().kind());
-  for (tandem::v1::Kernel& kernel : *ready->mutable_kernels()) {
+  for (const tandem::v1::Kernel& kernel : ready->kernels()) {
     KernelInfo info;
-    // One that is not understood here is in no job either.
-    if (wire::Decode(&kernel, &info).ok()) found.kernels.push_back(info.identity());
+    info.name = kernel.name();
+    info.content_hash = kernel.content_hash();
+    found.kernels.push_back(info.identity());
   }
   for (uint32_t i = 0; i < options_.emulated_gpus; ++i) {
     found.device = StrCat("emulated:", name(i));

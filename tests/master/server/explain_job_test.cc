@@ -66,6 +66,54 @@ TEST(ExplainJob, OfAQuietJobNothingStandsOut) {
   EXPECT_THAT(Tokens(Quiet()), testing::ElementsAre("BALANCED"));
 }
 
+// Another device at the second worker had three quarters of the tasks.
+JobFacts Shared(v1::DeviceKind kind) {
+  JobFacts job = Quiet();
+  job.account.mutable_workers(0)->set_device(v1::DEVICE_CPU);
+  v1::WorkerUsage* other = job.account.mutable_workers(1);
+  other->set_device(kind);
+  other->set_groups(1);
+  v1::Usage* usage = other->mutable_usage();
+  usage->set_tasks(1'234'567);
+  usage->set_host_ns(kSecond);
+  usage->set_body_ns(8 * kSecond);
+  usage->set_grid_ns(3 * kSecond);
+  usage->set_up_ns(6 * kSecond);
+  usage->set_bytes_up(uint64_t{5} << 30);
+  usage->set_down_ns(kSecond);
+  return job;
+}
+
+TEST(ExplainJob, WhatEachKindOfDeviceHadAndWhatBindsItIsSaidFirst) {
+  const JobFacts job = Shared(v1::DEVICE_GPU);
+  const std::vector<v1::Finding> findings = ExplainJob(job);
+  ASSERT_EQ(findings[0].token(), "DEVICES");
+  EXPECT_EQ(findings[0].what(),
+            "tasks [0,10000): gpu 1,234,567 in 9s, cpu 5,000 in 7.5s; gpu is bound by copy up "
+            "(5GiB)");
+  EXPECT_THAT(findings[0].advice(), HasSubstr("copied once"));
+}
+
+TEST(ExplainJob, AnEmulatedDeviceIsNeverCalledAGpu) {
+  const v1::Finding finding = Find(Shared(v1::DEVICE_EMULATED), "DEVICES");
+  EXPECT_THAT(finding.what(), HasSubstr("emulated 1,234,567"));
+  EXPECT_THAT(finding.what(), Not(HasSubstr("gpu")));
+}
+
+TEST(ExplainJob, TheStageThatTakesLongestBindsADevice) {
+  JobFacts job = Shared(v1::DEVICE_GPU);
+  UsageOf(&job, 1)->set_host_ns(7 * kSecond);
+  EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("bound by host stages"));
+  UsageOf(&job, 1)->set_grid_ns(8 * kSecond);
+  EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("bound by its grids"));
+  UsageOf(&job, 1)->set_down_ns(9 * kSecond);
+  EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("bound by copy down"));
+}
+
+TEST(ExplainJob, OfCpusAloneNoDevicesAreTold) {
+  EXPECT_THAT(Tokens(Shared(v1::DEVICE_CPU)), Not(Contains("DEVICES")));
+}
+
 TEST(ExplainJob, AJobThatNobodyHasHadSaysSo) {
   JobFacts job = Quiet();
   job.account.clear_workers();

@@ -3,10 +3,13 @@
 //   13: dies by SIGSEGV in the first leaf of each piece · 14: never answers · 15: puts its output
 //   into staging · 16: says something impossible · 17: refuses the job · 18: as 14, of a job with a
 //   time limit
+// An emulated device it drives as it does the CPU; unless NO_EMULATED_DEVICES is set: then it
+// cannot.
 #include <poll.h>
 #include <sys/prctl.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -70,9 +73,10 @@ void Run(const executor::v1::RunPiece& run, StartSlot slot, StagingAllocator* st
   }
 }
 
-executor::v1::FromExecutor Ready() {
+executor::v1::FromExecutor Ready(const std::string& device) {
   executor::v1::FromExecutor message;
-  message.mutable_ready()->mutable_device()->set_kind(tandem::v1::DEVICE_CPU);
+  message.mutable_ready()->mutable_device()->set_kind(
+      device == "cpu" ? tandem::v1::DEVICE_CPU : tandem::v1::DEVICE_EMULATED);
   message.mutable_ready()->mutable_device()->set_cores(1);
   message.mutable_ready()->mutable_device()->set_groups(1);
   tandem::v1::Kernel* kernel = message.mutable_ready()->add_kernels();
@@ -86,6 +90,7 @@ int Main(const std::vector<std::string>& arguments) {
   const auto launch = ParseLaunch(arguments);
   CHECK_OK(launch);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (launch->device != "cpu" && std::getenv("NO_EMULATED_DEVICES") != nullptr) return 70;
   auto fds = ChannelFds::Parse(launch->channel);
   CHECK_OK(fds);
   const auto channel = Channel::Open(*std::move(fds));
@@ -95,7 +100,7 @@ int Main(const std::vector<std::string>& arguments) {
   StagingAllocator staging(file->get());
   const auto page = StartPage::Open(launch->start_page);
   CHECK_OK(page);
-  CHECK_OK((*channel)->Send(Ready()));
+  CHECK_OK((*channel)->Send(Ready(launch->device)));
   for (;;) {
     executor::v1::ToExecutor message;
     while (*(*channel)->Receive(&message)) {

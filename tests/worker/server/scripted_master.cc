@@ -146,6 +146,7 @@ void ScriptedMaster::Welcome(uint64_t epoch, const std::vector<uint64_t>& jobs,
     description.spec.kernel = "fake";
     description.spec.axis_extents["n"] = 1'000'000;
     description.spec.grain = 1;
+    if (id == kGpuJob) description.spec.device = DeviceChoice::kGpu;
     if (id == kLimitedJob) description.spec.time_limit = absl::Milliseconds(50);
     auto signature = Signature::Parse("axis n -> y[n]:u64");
     CHECK_OK(signature);

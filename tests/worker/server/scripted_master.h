@@ -23,6 +23,8 @@ namespace tandem::worker {
 
 // This one of its jobs has a time limit of 50 ms.
 inline constexpr uint64_t kLimitedJob = 18;
+// A job for a GPU, or what stands for one.
+inline constexpr uint64_t kGpuJob = 19;
 
 class ScriptedMaster final : public worker::v1::WorkerControl::Service {
  public:

@@ -26,8 +26,8 @@ class SupervisorTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
   // A worker that is attached and knows the job.
-  void Attach(uint64_t job) {
-    worker_ = std::make_unique<WorkerProcess>(master_.address(), directory_);
+  void Attach(uint64_t job, std::vector<std::string> flags = {}) {
+    worker_ = std::make_unique<WorkerProcess>(master_.address(), directory_, std::move(flags));
     hello_ = master_.NextHello();
     master_.Welcome(1, {job});
   }
@@ -74,6 +74,43 @@ TEST_F(SupervisorTest, AWorkerSaysWhatItIsAndWhatItCan) {
   ASSERT_THAT(hello_.kernels(), SizeIs(1));
   EXPECT_EQ(hello_.kernels(0).name(), "fake");
   EXPECT_THAT(hello_.held(), SizeIs(0));
+}
+
+TEST_F(SupervisorTest, EmulatedDevicesAreSaidAndRunWhatIsForAGpu) {
+  Attach(kGpuJob, {"--emulated-gpus", "2"});
+  ASSERT_THAT(hello_.devices(), SizeIs(3));
+  EXPECT_EQ(hello_.devices(0).kind(), tandem::v1::DEVICE_CPU);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(hello_.devices(i + 1).kind(), tandem::v1::DEVICE_EMULATED);
+    EXPECT_EQ(hello_.devices(i + 1).uuid(), StrCat("EMULATED-", i));
+  }
+  Give(kGpuJob, 1, 0, 100);
+  EXPECT_EQ(CollectCommits(100), 100u);
+}
+
+TEST_F(SupervisorTest, WhatIsForAGpuComesBackFromAWorkerThatHasNone) {
+  Attach(kGpuJob);
+  Give(kGpuJob, 1, 0, 100);
+  const worker::v1::Report report = master_.NextReport();
+  ASSERT_THAT(report.job_faults(), SizeIs(testing::Ge(1)));
+  EXPECT_THAT(report.job_faults(0).reason(), testing::StartsWith("NO_GPU: "));
+  ASSERT_THAT(report.returns(), SizeIs(1));
+  EXPECT_EQ(report.returns(0).run().leaf_count(), 100u);
+}
+
+TEST_F(SupervisorTest, AWorkerWhoseEmulatedDevicesCannotBeHadGoesOnWithItsCpu) {
+  ::setenv("NO_EMULATED_DEVICES", "1", 1);
+  Attach(kPlain, {"--emulated-gpus", "2"});
+  ::unsetenv("NO_EMULATED_DEVICES");
+  EXPECT_THAT(hello_.devices(), SizeIs(1));
+  Give(kPlain, 1, 0, 10);
+  EXPECT_EQ(CollectCommits(10), 10u);
+}
+
+TEST_F(SupervisorTest, AllDevicesShareAJobThatMayRunAnywhere) {
+  Attach(kPlain, {"--emulated-gpus", "2"});
+  Give(kPlain, 1, 0, 1000);
+  EXPECT_EQ(CollectCommits(1000), 1000u);
 }
 
 TEST_F(SupervisorTest, AThousandOneTaskLeasesComeBackWithTheirOutputs) {
