@@ -42,6 +42,7 @@ class DoctorTest(unittest.TestCase):
             self.assertEqual(item["mend"] == "", item["verdict"] == "ok", item)
         return {item["check"]: item for item in shown["items"]}
 
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "skipped: there is a GPU")
     def test_without_a_gpu_it_says_so(self):
         gpus = self.findings(0, "--address", self.cluster.address)["gpus"]
         self.assertEqual(gpus["verdict"], "ok")
@@ -49,8 +50,9 @@ class DoctorTest(unittest.TestCase):
 
     def test_a_cluster_that_is_well(self):
         found = self.findings(0, "--address", self.cluster.address)
-        self.assertEqual(sorted(found), ["clock", "cores", "disk", "gpus", "master", "memory", "numa", "open files", "programs",
-                                         "shared memory", "versions"])
+        self.assertEqual(sorted(name for name in found if not name.startswith("gpu ")),
+                         ["clock", "cores", "disk", "gpus", "master", "memory", "numa", "open files", "programs",
+                          "shared memory", "versions"])
         self.assertEqual(found["master"]["verdict"], "ok")
         self.assertLess(abs(found["clock"]["facts"]["offset_seconds"]), 5)
         self.assertGreater(found["disk"]["facts"]["sync_seconds"], 0)
@@ -58,9 +60,10 @@ class DoctorTest(unittest.TestCase):
 
     def test_one_line_each(self):
         code, out, _ = self.tandem("doctor", "--address", self.cluster.address)
-        self.assertEqual((code, len(out.splitlines())), (0, 12))
+        checks = len(self.findings(0, "--address", self.cluster.address))
+        self.assertEqual((code, len(out.splitlines())), (0, checks + 1))
         names = self.tandem("doctor", "--address", self.cluster.address, "-o", "name")[1].splitlines()
-        self.assertEqual(len(names), 11)
+        self.assertEqual(len(names), checks)
 
     def test_a_master_that_is_not_there(self):
         with socket.socket() as free:
