@@ -186,7 +186,7 @@ class GpuBatch {
   absl::flat_hash_map<std::pair<uint64_t, const void*>, uint32_t> input_by_;  // content, or host
   absl::flat_hash_map<const void*, uint32_t> output_by_host_;
   std::vector<Patch> patches_;
-  std::vector<Chunk> faults_;          // beside the parts
+  std::vector<Chunk> faults_;  // beside the parts
   std::vector<Gathered> gathered_;
   absl::flat_hash_map<const Accumulator*, int32_t> gathered_by_;
   std::vector<Folded> folded_;
