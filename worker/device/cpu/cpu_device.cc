@@ -1,11 +1,7 @@
 #include "worker/device/cpu/cpu_device.h"
 
-#include <tbb/global_control.h>
-
 #include <algorithm>
 #include <atomic>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "worker/device/cpu/cpu_accumulator.h"
@@ -17,17 +13,6 @@ namespace {
 constexpr size_t kIdleBytesMax = size_t{1} << 30;
 // An accumulator smaller than this is merged on the caller's thread.
 constexpr uint64_t kCollectHereBytes = 64 << 10;
-
-// TBB starts one thread fewer than there are cores, counting on the caller's; ours only waits.
-void AllowThreads(size_t threads) {
-  static std::mutex mu;
-  static std::optional<tbb::global_control> control;
-  static size_t allowed = 0;
-  const std::lock_guard<std::mutex> lock(mu);
-  if (threads + 1 <= allowed) return;
-  allowed = threads + 1;
-  control.emplace(tbb::global_control::max_allowed_parallelism, allowed);
-}
 
 }  // namespace
 
@@ -46,7 +31,7 @@ CpuDevice::CpuDevice(const std::vector<CoreGroup>& groups, const MachineInfo& ma
   properties_.lanes = static_cast<uint32_t>(groups.size());
   properties_.slots = SlotsOf(groups);
   for (const CoreGroup& group : groups) properties_.cores += static_cast<uint32_t>(group.threads);
-  AllowThreads(properties_.cores);
+  Lane::AllowThreads(properties_.cores);
   uint32_t first_slot = 0;
   for (const CoreGroup& group : groups) {
     lanes_.push_back(std::make_unique<Lane>(group, first_slot));

@@ -3,12 +3,15 @@
 #include <pthread.h>
 #include <sched.h>
 #include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 namespace tandem::worker {
@@ -71,6 +74,17 @@ Lane::~Lane() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(
       +[](int* running) { return *running == 0; }, &running_));
+}
+
+// TBB starts one thread fewer than there are cores, counting on the caller's; ours only waits.
+void Lane::AllowThreads(size_t threads) {
+  static std::mutex mu;
+  static std::optional<tbb::global_control> control;
+  static size_t allowed = 0;
+  const std::lock_guard<std::mutex> lock(mu);
+  if (threads + 1 <= allowed) return;
+  allowed = threads + 1;
+  control.emplace(tbb::global_control::max_allowed_parallelism, allowed);
 }
 
 uint32_t Lane::SlotsOf(const CoreGroup& group) {

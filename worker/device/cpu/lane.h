@@ -14,6 +14,7 @@
 #ifndef TANDEM_WORKER_DEVICE_CPU_LANE_H_
 #define TANDEM_WORKER_DEVICE_CPU_LANE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,6 +34,8 @@ class Lane final : public Crew {
   ~Lane() override;  // waits until the queue is empty
 
   static uint32_t SlotsOf(const CoreGroup& group);
+  // So many threads may work in this process's lanes together. Before the first lane works.
+  static void AllowThreads(size_t threads);
 
   // Runs `item` on a thread of the group. Items begin in the order given.
   void Run(std::function<void()> item);

@@ -47,7 +47,9 @@ absl::StatusOr<std::unique_ptr<GpuDevice>> GpuDevice::Make(std::unique_ptr<GpuRu
 
 GpuDevice::GpuDevice(std::unique_ptr<GpuRuntime> runtime, const GpuDeviceOptions& options,
                      StartLog* log)
-    : runtime_(std::move(runtime)), host_(std::make_unique<Lane>(options.cores, 0)) {
+    : runtime_(std::move(runtime)) {
+  Lane::AllowThreads(static_cast<size_t>(options.cores.threads));
+  host_ = std::make_unique<Lane>(options.cores, 0);
   const GpuProperties& gpu = runtime_->properties();
   engine_ = std::make_unique<GpuEngine>(
       runtime_.get(), EngineOptions(options), log,
