@@ -19,6 +19,9 @@ namespace tandem::worker {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+// Programs, heaps and mappings lie above; two small numbers side by side below, where a sanitizer
+// may have something mapped.
+constexpr uint64_t kPointersFrom = uint64_t{1} << 44;
 
 struct RangeCall {
   int64_t (*range)(const TandemPart*, int32_t, void*);
@@ -39,6 +42,7 @@ absl::Status IllegalAddress(const TandemKernelV1& kernel, uint64_t address, cons
 
 // Something of this process lies there (the device's own pages aside).
 bool IsMapped(uint64_t address) {
+  if (address < kPointersFrom) return false;
   unsigned char resident = 0;
   return mincore(reinterpret_cast<void*>(address / kPage * kPage), kPage, &resident) == 0 ||
          errno != ENOMEM;
