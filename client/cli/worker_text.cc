@@ -48,9 +48,11 @@ std::string_view KindName(DeviceKind kind) {
 std::string DevicesText(const std::vector<DeviceInfo>& devices) {
   std::string text;
   for (const DeviceInfo& device : devices) {
+    const bool emulated = device.kind == DeviceKind::kEmulated;
     StrAppend(&text, text.empty() ? "" : ", ",
-              device.kind == DeviceKind::kCpu ? StrCat("cpu ", device.cores)
-                                              : StrCat(KindName(device.kind), " ", device.model));
+              device.kind == DeviceKind::kCpu
+                  ? StrCat("cpu ", device.cores)
+                  : StrCat(KindName(device.kind), " ", emulated ? device.uuid : device.model));
   }
   return text;
 }

@@ -26,7 +26,7 @@ namespace tandem {
 struct Capabilities {
   bool cpus = false;        // resources.cpus
   bool memory = false;      // resources.memory
-  bool gpus = false;        // resources.gpus, device = gpu
+  bool gpus = false;        // resources.gpus
   bool gpu_memory = false;  // resources.gpu_memory
   bool time_limit = false;
   bool after = false;

@@ -59,7 +59,6 @@ absl::Status CheckResources(const JobSpec& spec, const Capabilities& can) {
   if (r.gpu_memory_bytes != 0 && !can.gpu_memory) {
     return NotYet("resources.gpu_memory", HumanSize(r.gpu_memory_bytes));
   }
-  if (spec.device == DeviceChoice::kGpu && !can.gpus) return NotYet("device", "gpu");
   if (spec.device == DeviceChoice::kCpu && r.gpus_e4 != 0) {
     return Bad("device", reason::kBadResources, "is cpu, but resources.gpus asks for a GPU");
   }

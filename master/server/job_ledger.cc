@@ -72,8 +72,13 @@ void JobLedger::Used(WorkerId worker, const v1::JobUsage& usage, MonoTime now) {
   total += wire::BusyNanos(usage.usage());
   wire::AddUsage(usage.usage(), &at.usage);
   at.last = now;
+  // What the job itself had on the worker's other devices is not another job's.
+  uint64_t own = 0;
+  for (const AtWorker& any : entry->workers) {
+    if (any.worker == worker) own += wire::BusyNanos(any.usage);
+  }
   const uint64_t all = total - at.total_at_first;
-  at.other_ns = all - std::min(all, wire::BusyNanos(at.usage));
+  at.other_ns = all - std::min(all, own);
 }
 
 void JobLedger::Reported(WorkerId worker, const Report& report, MonoTime now) {

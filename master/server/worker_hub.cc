@@ -220,13 +220,13 @@ WorkerLook WorkerHub::LookAt(WorkerId worker, v1::DeviceKind device) const {
   WorkerLook look{.name = StrCat("#", worker), .groups = 1, .device = device};
   if (profile == nullptr) return look;
   look.name = profile->name;
+  uint32_t groups = 0;  // of all its devices of the kind
   for (const DeviceInfo& info : profile->devices) {
     const auto kind = static_cast<v1::DeviceKind>(info.kind);
-    if (device != v1::DEVICE_KIND_UNSPECIFIED && kind != device) continue;
-    look.device = kind;
-    look.groups = std::max<uint32_t>(1, info.groups);
-    break;
+    if (look.device == v1::DEVICE_KIND_UNSPECIFIED) look.device = kind;
+    if (kind == look.device) groups += std::max<uint32_t>(1, info.groups);
   }
+  look.groups = std::max<uint32_t>(1, groups);
   return look;
 }
 

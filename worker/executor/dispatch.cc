@@ -16,6 +16,14 @@ namespace {
 // Pieces that gather in larger partials never run on the loop.
 constexpr uint64_t kPartialHereBytes = 16 << 10;
 
+void CountStages(const PieceCost& cost, Usage* usage) {
+  usage->up_ns += cost.up_ns;
+  usage->grid_ns += cost.grid_ns;
+  usage->down_ns += cost.down_ns;
+  usage->bytes_up += cost.bytes_up;
+  usage->bytes_down += cost.bytes_down;
+}
+
 }  // namespace
 
 void CountOutputs(const google::protobuf::RepeatedPtrField<tandem::v1::OutputPiece>& outputs,
@@ -221,6 +229,7 @@ void Executor::RunDone(Run* raw) {
     Usage& usage = CountFor(piece->job());
     usage.host_ns += piece->cost.host_ns;
     usage.body_ns += piece->cost.busy_ns - piece->cost.host_ns;
+    if (device_->properties().own_memory) CountStages(piece->cost, &usage);
     usage.fetch_ns += static_cast<uint64_t>(piece->ready_ns - piece->arrived_ns);
     absl::Status status = batch.status;
     if (status.ok() && !run->after.empty()) status = run->after[i];

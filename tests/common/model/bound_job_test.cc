@@ -308,8 +308,6 @@ TEST(ValidateAndBindTest, RefusesByNameWhatIsNotHonouredYet) {
             "resources.memory"},
            {"gpu memory", [](JobSpec* s) { s->resources.gpu_memory_bytes = 1; },
             reason::kNotYetHonoured, "resources.gpu_memory"},
-           {"device", [](JobSpec* s) { s->device = DeviceChoice::kGpu; }, reason::kNotYetHonoured,
-            "device"},
            {"after", [](JobSpec* s) { s->after = {JobId(3)}; }, reason::kNotYetHonoured, "after"},
            {"time limit", [](JobSpec* s) { s->time_limit = absl::Minutes(10); },
             reason::kNotYetHonoured, "time_limit"},

@@ -88,6 +88,19 @@ TEST_F(JobLedgerTest, AWorkersTimeForOthersIsToldApart) {
   EXPECT_EQ(worker.last_ns(), 70 * kMilli);
 }
 
+TEST_F(JobLedgerTest, WhatTheJobHasOnAnotherDeviceOfTheWorkerIsNotAnotherJobs) {
+  ledger_.Accepted(job_, At(0));
+  ledger_.Granted(job_, a_, 4, At(10));
+  ledger_.Used(a_, Body(30, 3), At(50));
+  v1::JobUsage elsewhere = Body(40, 5);
+  elsewhere.set_device(v1::DEVICE_EMULATED);
+  ledger_.Used(a_, elsewhere, At(60));
+  ledger_.Used(a_, Body(5, 1), At(70));
+  const v1::JobAccount account = *ledger_.Find(job_, At(80));
+  ASSERT_EQ(account.workers_size(), 2);
+  for (const v1::WorkerUsage& line : account.workers()) EXPECT_EQ(line.other_ns(), 0u);
+}
+
 TEST_F(JobLedgerTest, AWorkerWhoseDevicesBecomeKnownAfterItsFirstLeaseHasOneLine) {
   ledger_.Accepted(job_, At(0));
   looks_.known = false;

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""A CPU and emulated devices on one job: who may run it, the same bytes from each, and what is said of it."""
+import json
+import re
+import unittest
+
+from cluster_case import BIN, ClusterCase
+from processes import Processes, wait_for
+
+OPTIONS = ("black_scholes", "spot=uniform(seed=1,lo=50,hi=150)", "strike=uniform(seed=2,lo=50,hi=150)",
+           "years=uniform(seed=3,lo=0,hi=2)", "rate=0.02", "volatility=0.3", "n=400000")
+
+
+class DevicesTest(ClusterCase):
+    WORKER_FLAGS = ("--emulated-gpus", "2")
+
+    def run_on(self, device, *args):
+        job = self.cluster.submit(*args, "--device", device)
+        self.cluster.tandem("job", "wait", str(job))
+        return job
+
+    def results(self, job, output):
+        path = self.path(f"{job}-{output}.npy")
+        self.cluster.tandem("job", "results", str(job), "--out", f"{output}=@{path}")
+        with open(path, "rb") as file:
+            return file.read()
+
+    # Tasks by kind of device, as explain says them.
+    def shares(self, job):
+        text = self.cluster.tandem("job", "explain", str(job))[0]
+        found = re.search(r"tasks \[0,\d+\): ([^;\n]*)", text)
+        shares = re.findall(r"(\w+) ([\d,]+) in ", found.group(1)) if found else []
+        return {kind: int(tasks.replace(",", "")) for kind, tasks in shares}, text
+
+    def test_emulated_devices_are_shown_and_never_called_a_gpu(self):
+        worker = json.loads(self.cluster.tandem("worker", "show", "w", "-o", "json")[0])
+        self.assertEqual([device["kind"] for device in worker["devices"]], ["cpu", "emulated", "emulated"])
+        self.assertEqual([device["uuid"] for device in worker["devices"][1:]], ["EMULATED-0", "EMULATED-1"])
+        self.assertNotIn("gpu", self.cluster.tandem("worker", "show", "w")[0].lower())
+
+    def test_all_devices_give_the_same_bytes(self):
+        jobs = [self.run_on(device, *OPTIONS) for device in ("cpu", "gpu", "auto")]
+        for output in ("call", "put"):
+            cpu, gpu, auto = [self.results(job, output) for job in jobs]
+            self.assertEqual(cpu, gpu)
+            self.assertEqual(cpu, auto)
+
+    def test_a_job_runs_where_it_was_asked_to_and_explain_says_where(self):
+        shares, text = self.shares(self.run_on("gpu", *OPTIONS))
+        self.assertEqual(shares, {"emulated": 400_000})
+        self.assertIn("emulated is bound by", text)
+        self.assertNotIn("gpu", text.lower())
+        shares, _ = self.shares(self.run_on("cpu", *OPTIONS))
+        self.assertEqual(shares, {})
+
+    def test_both_kinds_share_a_long_job_and_every_task_is_counted_once(self):
+        pi = ("monte_carlo_pi", "n=2000000000", "seed=7")
+        shares, text = self.shares(self.run_on("auto", *pi))
+        self.assertEqual(set(shares), {"emulated", "cpu"}, text)
+        self.assertEqual(sum(shares.values()), 2_000_000_000)
+
+    def test_a_job_for_a_gpu_waits_where_there_is_none_and_says_why(self):
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            cluster.start_worker("plain")
+            cluster.wait_attached(1)
+            job = cluster.submit("noop", "n=100", "--device", "gpu")
+            wait_for("the reason", lambda: cluster.job(job)["wait_reason"] == "RESOURCES")
+            self.assertIn("--device auto", cluster.tandem("job", "explain", str(job))[0])
+            # It runs as soon as somebody can.
+            cluster.start_worker("able", "--emulated-gpus", "1")
+            cluster.tandem("job", "wait", str(job))
+            self.assertEqual(cluster.job(job)["state"], "SUCCEEDED")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
