@@ -36,7 +36,7 @@ class Geometry {
   // A thread each for `count` items, in `layers` of one grid (its y index). What is known of a grid
   // is kept by its type, so a kernel has one grid of this kind.
   template <class F>
-  int32_t Threads(F* grid, int64_t count, int64_t layers = 1) {
+  int32_t Threads(F* grid, int64_t count) {
     int device = 0;
     if (const cudaError_t error = cudaGetDevice(&device)) return Forget(error);
     static Known known[kDevices];
@@ -49,10 +49,22 @@ class Geometry {
       seen = {most, least, Multiprocessors(device)};
       Store(known, device, seen);
     }
-    threads = static_cast<unsigned>(Spread(count * layers, seen));
+    threads = static_cast<unsigned>(Spread(count, seen));
     // least blocks of most threads run at once.
     const int64_t resident = int64_t{seen.resident} * seen.threads / threads;
-    SetBlocks((count + threads - 1) / threads, resident, layers);
+    SetBlocks((count + threads - 1) / threads, resident, 1);
+    return cudaSuccess;
+  }
+
+  // A thread each for `count` items in each of `layers` of one grid (its y index), and `shared`
+  // bytes a block.
+  template <class F>
+  int32_t Layers(F* grid, int64_t count, int64_t layers, int64_t shared) {
+    threads = static_cast<unsigned>(kBlockThreads);
+    shared_bytes = static_cast<size_t>(shared);
+    int64_t resident = 0;
+    if (const int32_t error = Resident(grid, &resident)) return error;
+    SetBlocks((count + kBlockThreads - 1) / kBlockThreads, resident, layers);
     return cudaSuccess;
   }
 

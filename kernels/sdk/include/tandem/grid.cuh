@@ -125,19 +125,10 @@ __global__ void WarpGrid(const DevicePart<K>* parts, int32_t count, int64_t task
   }
 }
 
-// *into = Reduce(*into, value), by compare and swap, for elements of 4 and 8 bytes.
+// *into = Reduce(*into, value), whoever else does so.
 template <class T>
 __device__ void ReduceInto(Reduction reduction, T* into, T value) {
-  using Bits = typename SizedBits<sizeof(T)>::type;
-  static_assert(sizeof(T) >= 4, "a reduced output on CUDA has elements of 4 or 8 bytes");
-  Bits* const address = reinterpret_cast<Bits*>(into);
-  Bits seen = *address;
-  for (;;) {
-    const Bits wanted = BitCast<Bits>(Reduce(reduction, BitCast<T>(seen), value));
-    const Bits found = atomicCAS(address, seen, wanted);
-    if (found == seen) return;
-    seen = found;
-  }
+  Update(into, [=](T seen) { return Reduce(reduction, seen, value); });
 }
 
 template <class T>
@@ -150,22 +141,47 @@ __device__ T ShuffleDown(T value, int lanes) {
   }
 }
 
-// A block works on one part; its y index is the part. Scalars are folded by warps, arrays are
-// counted into by atomics.
+// What a block's own copy of the arrays of a partial takes in shared memory; elements[output] are
+// theirs.
 template <class K>
-__global__ void ReduceGrid(const DevicePart<K>* parts) {
+TANDEM_FN int64_t OwnArraysBytes(const int64_t* elements) {
+  typename PartialOf<K>::type partial{};
+  int64_t bytes = 0;
+  EachReducer(partial, [&](auto& reducer, int output) {
+    using R = Plain<decltype(reducer)>;
+    if constexpr (!R::kInside) {
+      const int64_t array = elements[output] * int64_t{sizeof(typename R::Element)};
+      bytes += (array + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
+    }
+  });
+  return bytes;
+}
+
+// A block works on one part; its y index is the part. Scalars are folded by warps. Arrays are
+// counted into by atomics, in `own` shared memory first where they fit.
+template <class K>
+__global__ void ReduceGrid(const DevicePart<K>* parts, bool own) {
+  extern __shared__ __align__(16) char shared[];
   using P = typename PartialOf<K>::type;
   const DevicePart<K>& part = parts[blockIdx.y];
   P partial{};
+  int64_t used = 0;
   EachReducer(partial, [&](auto& reducer, int output) {
     using R = Plain<decltype(reducer)>;
     using T = typename R::Element;
     if constexpr (R::kInside) {
       reducer.value = ReductionIdentity<T>(R::kReduction);
+    } else if (own) {
+      reducer.p = reinterpret_cast<T*>(shared + used);
+      const int64_t elements = part.elements[output];
+      for (int64_t j = threadIdx.x; j < elements; j += blockDim.x)
+        reducer.p[j] = ReductionIdentity<T>(R::kReduction);
+      used += (elements * int64_t{sizeof(T)} + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
     } else {
       reducer.p = reinterpret_cast<T*>(part.partial + part.offset[output]);
     }
   });
+  if (own) __syncthreads();
   for (int64_t j = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; j < part.count;
        j += int64_t{gridDim.x} * blockDim.x) {
     if constexpr (kCanFail<K>) {
@@ -174,15 +190,19 @@ __global__ void ReduceGrid(const DevicePart<K>* parts) {
       K::Each(TaskAt(part.first, j), part.payload, partial);
     }
   }
+  if (own) __syncthreads();
   EachReducer(partial, [&](auto& reducer, int output) {
     using R = Plain<decltype(reducer)>;
     using T = typename R::Element;
+    T* const out = reinterpret_cast<T*>(part.partial + part.offset[output]);
     if constexpr (R::kInside) {
       T value = reducer.value;
       for (int w = kLanes / 2; w > 0; w /= 2)
         value = Reduce(R::kReduction, value, ShuffleDown(value, w));
-      if (threadIdx.x % kLanes == 0)
-        ReduceInto(R::kReduction, reinterpret_cast<T*>(part.partial + part.offset[output]), value);
+      if (threadIdx.x % kLanes == 0) ReduceInto(R::kReduction, out, value);
+    } else if (own) {
+      for (int64_t j = threadIdx.x; j < part.elements[output]; j += blockDim.x)
+        ReduceInto(R::kReduction, out + j, reducer.p[j]);
     }
   });
 }
@@ -364,16 +384,21 @@ struct CudaEntries {
     constexpr int32_t kPartsAtOnce = 65535;
     for (int32_t begin = 0; begin < count; begin += kPartsAtOnce) {
       const int32_t n = count - begin < kPartsAtOnce ? count - begin : kPartsAtOnce;
-      int64_t largest = 1;
-      for (int32_t i = begin; i < begin + n; ++i)
+      int64_t largest = 1, own = 0;
+      for (int32_t i = begin; i < begin + n; ++i) {
         largest = largest > parts[i].tasks ? largest : parts[i].tasks;
+        const int64_t bytes = OwnArraysBytes<K>(LayOutPartial<K>(parts[i].args).elements);
+        own = own > bytes ? own : bytes;
+      }
+      if (own > kSharedFree) own = 0;
       Geometry grid;
       if (const int32_t error =
-              grid.Threads(&ReduceGrid<K>, (largest + kTasksAThread - 1) / kTasksAThread, n)) {
+              grid.Layers(&ReduceGrid<K>, (largest + kTasksAThread - 1) / kTasksAThread, n, own)) {
         return error;
       }
       ReduceGrid<K>
-          <<<dim3(grid.blocks, static_cast<unsigned>(n)), grid.threads, 0, s>>>(device + begin);
+          <<<dim3(grid.blocks, static_cast<unsigned>(n)), grid.threads, grid.shared_bytes, s>>>(
+              device + begin, own > 0);
       if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
     }
     return cudaSuccess;

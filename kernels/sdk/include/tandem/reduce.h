@@ -121,6 +121,26 @@ TANDEM_FN T Greater(T a, T b) {
   return b == b && Less(a, b) ? b : a;
 }
 
+// *at = wanted(*at); on CUDA other threads may do so at the same time, and each counts.
+template <class T, class F>
+TANDEM_FN void Update(T* at, F wanted) {
+#if defined(__CUDA_ARCH__)
+  static_assert(sizeof(T) >= 4, "an array that CUDA reduces has elements of 4 or 8 bytes");
+  using Bits = typename SizedBits<sizeof(T)>::type;
+  Bits* const address = reinterpret_cast<Bits*>(at);
+  Bits seen = *address;
+  for (;;) {
+    const Bits to = BitCast<Bits>(wanted(BitCast<T>(seen)));
+    if (to == seen) return;
+    const Bits found = atomicCAS(address, seen, to);
+    if (found == seen) return;
+    seen = found;
+  }
+#else
+  *at = wanted(*at);
+#endif
+}
+
 template <class T>
 struct Min {
   using Element = T;
@@ -148,7 +168,9 @@ struct Mins {
   static constexpr bool kInside = false, kInLanes = false;
   T* p;
 
-  TANDEM_FN void take(int64_t j, T v) { p[j] = Lesser(p[j], v); }
+  TANDEM_FN void take(int64_t j, T v) {
+    Update(&p[j], [v](T old) { return Lesser(old, v); });
+  }
 };
 
 template <class T>
@@ -158,7 +180,9 @@ struct Maxs {
   static constexpr bool kInside = false, kInLanes = false;
   T* p;
 
-  TANDEM_FN void take(int64_t j, T v) { p[j] = Greater(p[j], v); }
+  TANDEM_FN void take(int64_t j, T v) {
+    Update(&p[j], [v](T old) { return Greater(old, v); });
+  }
 };
 
 // What a partial that counts no task holds.
