@@ -156,6 +156,7 @@ TEST(ExecutorOnDeviceTest, ABroadcastOperandGoesUpOnce) {
   // 20,000 bytes once, and with each piece its 40 bytes of x and its partial, in units of 256.
   EXPECT_EQ(up, 20'000u + 40u * 2 * 256);
   EXPECT_EQ(h.counter("bytes_up"), up);
+  EXPECT_EQ(h.usage(1).bytes_up(), up);
   EXPECT_EQ(h.emulated()->counters().bytes_up, up);
 }
 
