@@ -78,6 +78,11 @@ Estimate WorkerCore::EstimateOf(const JobState& job, DeviceIndex device) const {
   return {hinted, 0, Source::kHint, hinted};
 }
 
+double WorkerCore::FixedCost(double fitted) const {
+  return std::clamp(fitted, absl::ToDoubleSeconds(options_.pull.piece_overhead),
+                    absl::ToDoubleSeconds(options_.pull.piece_overhead_max));
+}
+
 PullDevice WorkerCore::PredictionOf(const JobState& job, const PullLane& lane) const {
   const Estimate estimate = EstimateOf(job, lane.device);
   const bool cpu = devices_[lane.device].kind == DeviceKind::kCpu;
@@ -87,8 +92,7 @@ PullDevice WorkerCore::PredictionOf(const JobState& job, const PullLane& lane) c
   told.probes_max = cpu ? options_.pull.pieces_per_group : 1;
   told.seconds_per_leaf =
       estimate.careful_seconds_per_task() * static_cast<double>(job.tree.grain());
-  told.fixed_seconds =
-      std::max(estimate.fixed_seconds, absl::ToDoubleSeconds(options_.pull.piece_overhead));
+  told.fixed_seconds = FixedCost(estimate.fixed_seconds);
   told.gives_back = cpu && job.owner->executors[lane.device].shrinks && !job.info.whole_nodes();
   return told;
 }
@@ -183,8 +187,7 @@ void WorkerCore::TellFinished(const PieceFinished& event, MonoTime now) {
   const auto launch =
       piece.run.suspect || event.first_launch ? Puller::Launch::kFirst : Puller::Launch::kWarm;
   Puller& puller = job.pulls->puller;
-  puller.FixedCost(piece.lane, std::max(OnDevice(&job, device).rate.fixed(),
-                                        absl::ToDoubleSeconds(options_.pull.piece_overhead)));
+  puller.FixedCost(piece.lane, FixedCost(OnDevice(&job, device).rate.fixed()));
   // A core group runs one thing at a time. On a GPU copies overlap: what counts is how soon after
   // the last piece this one came.
   std::optional<double> measured;

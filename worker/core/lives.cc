@@ -216,14 +216,15 @@ void WorkerCore::GiveUpOn(OwnersExecutor* executor, const std::string& how, Mono
       StrCat("EXECUTOR_LOST: the executor ended ", executor->losses,
              " times in a row before it was given anything, last with ", how);
   executor->losses = 0;
-  for (auto& [id, job] : jobs_) {
+  for (auto& entry : jobs_) {
+    JobState& job = entry.second;
     if (job.owner != executor->owner || !Eligible(job, executor->device)) continue;
     bool elsewhere = false;
     for (const OwnersExecutor& other : job.owner->executors) {
       elsewhere |= &other != executor && Eligible(job, other.device) &&
                    other.phase == OwnersExecutor::Phase::kReady;
     }
-    if (!elsewhere) RefuseJob(&job, {id, reason}, now + options_.refusal, effects);
+    if (!elsewhere) RefuseJob(&job, {entry.first, reason}, now + options_.refusal, effects);
   }
 }
 

@@ -28,7 +28,9 @@ struct PullOptions {
   uint64_t unproven_leaves_max = 16;
   double growth_max = 16;  // beyond a probe, a piece over the largest of the job that has finished
   absl::Duration piece_overhead =
-      absl::Microseconds(100);                         // the least fixed cost: two processes woken
+      absl::Microseconds(100);  // the least fixed cost: two processes woken
+  absl::Duration piece_overhead_max =
+      absl::Milliseconds(1);  // what a fit may say of it: uneven leaves look like one, too
   absl::Duration owner_turn = absl::Milliseconds(50);  // a group's, while another waits
   // Jobs that are asked whether they have something for a group, when those before them have not:
   // of one that is idle, and of one that only looks for its next piece.

@@ -12,7 +12,7 @@ void WorkerCore::TakeBack(MonoTime now, Effects* effects) {
   bool idle = false, late = false;
   for (const PullLane& lane : lanes_) {
     idle |= lane.in_flight == 0;
-    late |= lane.in_flight > 1 && now > lane.busy_since + lane.predicted;
+    late |= lane.in_flight > 1 && now > lane.busy_since + lane.predicted / lane.in_flight;
   }
   if (!idle && !late) return;
   absl::btree_set<JobId> jobs;
@@ -33,7 +33,7 @@ void WorkerCore::TakeBackOf(JobState* job, bool idle, MonoTime now, Effects* eff
       TakeBackPiece(job, *back, effects);
     }
   }
-  if (!idle || !job->pool.empty()) return;
+  if (!idle) return;
   for (uint32_t lane = 0; lane < pulls.lanes.size(); ++lane) {
     if (lanes_[lane].in_flight > 0 || !pulls.lanes[lane].there) continue;
     const auto steal = pulls.puller.AskSteal(lane, now);

@@ -164,6 +164,8 @@ class WorkerCore {
   std::string WhyNowhere(const JobState& job) const;
   JobOnDevice& OnDevice(JobState* job, DeviceIndex device) const;
   Estimate EstimateOf(const JobState& job, DeviceIndex device) const;
+  // Of a piece, from what was fitted.
+  double FixedCost(double fitted) const;
   PullDevice PredictionOf(const JobState& job, const PullLane& lane) const;
   void TellPuller(JobState* job, MonoTime now) const;
   void TellOthers(JobState* job, uint32_t lane, MonoTime now) const;
