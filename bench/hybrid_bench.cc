@@ -1,0 +1,135 @@
+// How near a CPU and a paced emulated device come to what both could do together: one job of `spin`
+// on either alone, then on both; ideal is 1 / (1 / Tc + 1 / Tg).
+//
+// The worker has one core for kernels; the master keeps to the others. A grid's time is the
+// model's: so many nanoseconds a task, whatever its work, in which a thread sleeps; on the CPU
+// uneven tasks are as long as their work.
+#include <sched.h>
+#include <sys/types.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/support/cluster.h"
+#include "bench/support/report.h"
+#include "common/base/strings.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr double kEvenMax = 1.02, kUnevenMax = 1.05;
+constexpr double kStepsATask = 700;  // about a microsecond
+constexpr int64_t kGrain = 256;
+
+constexpr int kKernelsCore = 0;
+
+// The process's threads keep off the core that kernels run on.
+void KeepOffKernelsCore(pid_t pid) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (core != kKernelsCore) CPU_SET(core, &cores);
+  }
+  for (const auto& thread : std::filesystem::directory_iterator(StrCat("/proc/", pid, "/task"))) {
+    const pid_t id = std::stoi(thread.path().filename().string());
+    if (sched_setaffinity(id, sizeof(cores), &cores) != 0) Die("this needs a second core");
+  }
+}
+
+// Steps of each task: all alike, or log-normal with a mean of kStepsATask.
+std::vector<uint32_t> Work(int64_t tasks, bool uneven) {
+  constexpr double kSigma = 1;
+  std::mt19937_64 random(7);
+  std::lognormal_distribution<double> steps(std::log(kStepsATask) - kSigma * kSigma / 2, kSigma);
+  std::vector<uint32_t> work(static_cast<size_t>(tasks));
+  for (uint32_t& w : work) w = static_cast<uint32_t>(uneven ? steps(random) : kStepsATask);
+  return work;
+}
+
+// Workers that start from now on have emulated devices of this speed.
+const Settings& Emulating(const Settings& settings, double speed) {
+  setenv("TANDEM_EMULATED", StrCat("cores=", speed).c_str(), 1);
+  return settings;
+}
+
+class Hybrid {
+ public:
+  Hybrid(const Settings& settings, double speed)
+      : settings_(settings),
+        speed_(speed),
+        cluster_(Emulating(settings, speed),
+                 {.worker_flags = {"--cores", StrCat(kKernelsCore), "--emulated-gpus", "1"}}) {
+    KeepOffKernelsCore(cluster_.master_pid());
+  }
+
+  void Measure(bool uneven, Report* report) {
+    const double seconds = settings_.quick ? 0.1 : 1.2;
+    const auto tasks = static_cast<int64_t>(seconds * 1e6 * (1 + speed_));
+    const std::string path = StrCat(cluster_.folder(), "/work.raw");
+    const std::vector<uint32_t> work = Work(tasks, uneven);
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(work.data()),
+               static_cast<std::streamsize>(work.size() * sizeof(uint32_t)));
+    // In turn, so that all see the same machine. The first of each warms up.
+    std::vector<double> cpu_seconds, device_seconds, both_seconds;
+    for (int i = 0; i <= (settings_.quick ? 1 : 5); ++i) {
+      const double cpu = Seconds(path, DeviceChoice::kCpu);
+      const double device = Seconds(path, DeviceChoice::kGpu);
+      const double both = Seconds(path, DeviceChoice::kAuto);
+      if (i == 0) continue;
+      cpu_seconds.push_back(cpu);
+      device_seconds.push_back(device);
+      both_seconds.push_back(both);
+    }
+    const double cpu = Median(cpu_seconds), device = Median(device_seconds),
+                 both = Median(both_seconds), ideal = 1 / (1 / cpu + 1 / device);
+    report->Add(
+        {.measure = StrCat("CPU + emulated device ", speed_, " x, ", uneven ? "uneven" : "even",
+                           ", of ideal"),
+         .value = both / ideal,
+         .unit = "x",
+         .bound = Bound::kAtMost,
+         .threshold = uneven ? kUnevenMax : kEvenMax,
+         .note = StrCat("CPU ", Readable(cpu), " s, device ", Readable(device), " s, both ",
+                        Readable(both), " s, ideal ", Readable(ideal), " s"),
+         .details = {
+             {"cpu_s", cpu_seconds}, {"device_s", device_seconds}, {"both_s", both_seconds}}});
+  }
+
+ private:
+  double Seconds(const std::string& path, DeviceChoice device) {
+    JobSpec spec;
+    spec.device = device;
+    spec.grain = kGrain;
+    spec = cluster_.Prepare("spin", spec, {{"work", "@" + path}});
+    const Stopwatch watch;
+    cluster_.Run(spec);
+    return watch.Seconds();
+  }
+
+  const Settings settings_;
+  const double speed_;
+  Cluster cluster_;
+};
+
+int Main(int argc, char** argv) {
+  const Settings settings = ParseSettings(
+      argc, argv, "How near a CPU and a paced emulated device come to what both could do.");
+  Report report(settings, "hybrid");
+  for (const double speed : {1.0, 4.0, 20.0}) {
+    Hybrid hybrid(settings, speed);
+    for (const bool uneven : {false, true}) hybrid.Measure(uneven, &report);
+  }
+  return report.Finish();
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) { return tandem::bench::Main(argc, argv); }
