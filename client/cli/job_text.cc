@@ -121,11 +121,14 @@ std::string WaitText(std::string_view wait_reason) {
       {"NO_KERNEL",
        "no attached worker has this build of the kernel; start one that has it (`tandem worker "
        "start --kernel-path`)"},
-      {"RESOURCES", "what it needs is in use; it starts when other work ends"},
+      {"RESOURCES",
+       "no attached worker has a device of the kind that it asks for; add one that has, or submit "
+       "the job with --device auto"},
       {"DEPENDENCY", "a job that it comes after has not succeeded yet"},
       {"QUOTA", "its owner has used up a quota; it starts when others of theirs end"},
       {"PRIORITY", "jobs of a higher priority go first"},
-      {"UNSATISFIABLE", "no attached worker is large enough for one of its tasks"},
+      {"UNSATISFIABLE",
+       "each attached worker that has its kernel refused it; `tandem job explain` says why"},
       {"DRAINED", "every worker that could run it is drained; `tandem worker resume` one"},
   };
   for (const auto& [reason, text] : kTexts) {

@@ -66,5 +66,9 @@ class Cluster:
     def job(self, job_id):
         return json.loads(self.tandem("job", "show", str(job_id), "-o", "json")[0])
 
+    def worker(self, index):
+        name = self.info["workers"][index]["name"]
+        return json.loads(self.tandem("worker", "show", name, "-o", "json")[0])
+
     def kill_worker(self, index):
         os.kill(self.info["workers"][index]["pid"], signal.SIGKILL)

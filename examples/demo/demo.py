@@ -155,13 +155,46 @@ def kill_half_way(bin_dir, command, patience, expected):
         return True
 
 
+CHAPTERS = ("kmers", "images", "options", "pi", "devices")
+DEVICE_TASKS = 2_000_000
+
+
+def devices(cluster, bin_dir, out):
+    print(f"5. spin, {DEVICE_TASKS:,} tasks, on the CPU, on a device, and on both, which pull from one job")
+    if any(device["kind"] == "gpu" for device in cluster.worker(0)["devices"]):
+        share(cluster, out, "gpu")
+        return
+    os.environ["TANDEM_EMULATED"] = "cores=4"
+    with Cluster(bin_dir, 1, "--emulated-gpus", "1") as emulating:
+        print("   no GPU here: a device as fast as four cores is emulated, whose grids sleep as long as they would take")
+        share(emulating, out, "emulated")
+
+
+def share(cluster, out, kind):
+    results = {}
+    for device in ("cpu", "gpu", "auto"):
+        path = os.path.join(out, f"spin-{device}.npy")
+        _, err = cluster.tandem("run", "spin", "work=constant(700)", f"n={DEVICE_TASKS}", "--device", device,
+                                "--out", f"value=@{path}", "--force")
+        print(f"   --device {device}: {end_line(err)}")
+        with open(path, "rb") as file:
+            results[device] = file.read()
+        os.remove(path)
+    check("results that differ", sum(results[device] != results["cpu"] for device in results), 0)
+    explained = cluster.tandem("job", "explain", "last")[0]
+    shares = re.search(r"tasks \[.*", explained)
+    if shares is None or kind not in shares.group():
+        raise Failed("explain does not say what each device had:\n" + explained)
+    print("   " + shares.group())
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ("bin", "data", "out"):
         parser.add_argument("--" + name, required=True)
-    parser.add_argument("chapters", nargs="*", choices=["kmers", "images", "options", "pi", []], default=[])
+    parser.add_argument("chapters", nargs="*", choices=[*CHAPTERS, []], default=[])
     flags = parser.parse_args()
-    wanted = flags.chapters or ["kmers", "images", "options", "pi"]
+    wanted = flags.chapters or CHAPTERS
     os.makedirs(flags.out, exist_ok=True)
     started = time.monotonic()
     try:
@@ -175,6 +208,8 @@ def main():
                 options(cluster, flags.bin, flags.out)
             if "pi" in wanted:
                 pi(cluster, flags.bin)
+            if "devices" in wanted:
+                devices(cluster, flags.bin, flags.out)
     except Failed as failure:
         sys.exit(f"demo: {failure}")
     print(f"all checks passed in {time.monotonic() - started:.1f} s; results in {flags.out}")
