@@ -1,9 +1,10 @@
 // How near a CPU and a paced emulated device come to what both could do together: one job of `spin`
 // on either alone, then on both; ideal is 1 / (1 / Tc + 1 / Tg).
 //
-// The worker has one core for kernels; the master keeps to the others. A grid's time is the
-// model's: so many nanoseconds a task, whatever its work, in which a thread sleeps; on the CPU
-// uneven tasks are as long as their work.
+// The worker has one core for kernels; the master, and the executor that feeds the device and
+// computes its results by a shorter way, keep to the others. A grid's time is the model's: so many
+// nanoseconds a task, whatever its work, in which a thread sleeps; on the CPU uneven tasks are as
+// long as their work.
 #include <sched.h>
 #include <sys/types.h>
 
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -40,6 +42,21 @@ void KeepOffKernelsCore(pid_t pid) {
     const pid_t id = std::stoi(thread.path().filename().string());
     if (sched_setaffinity(id, sizeof(cores), &cores) != 0) Die("this needs a second core");
   }
+}
+
+// The executors of a cluster's emulated devices.
+std::vector<pid_t> EmulatedExecutors(const std::string& folder) {
+  std::vector<pid_t> found;
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = process.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(process.path() / "cmdline", std::ios::binary);
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    if (line.find(folder) != std::string::npos && line.find("emulated:") != std::string::npos) {
+      found.push_back(std::stoi(name));
+    }
+  }
+  return found;
 }
 
 // Steps of each task: all alike, or log-normal with a mean of kStepsATask.
@@ -78,7 +95,8 @@ class Hybrid {
                static_cast<std::streamsize>(work.size() * sizeof(uint32_t)));
     // In turn, so that all see the same machine. The first of each warms up.
     std::vector<double> cpu_seconds, device_seconds, both_seconds;
-    for (int i = 0; i <= (settings_.quick ? 1 : 5); ++i) {
+    for (int i = 0; i <= (settings_.quick ? 1 : 3); ++i) {
+      for (const pid_t pid : EmulatedExecutors(cluster_.folder())) KeepOffKernelsCore(pid);
       const double cpu = Seconds(path, DeviceChoice::kCpu);
       const double device = Seconds(path, DeviceChoice::kGpu);
       const double both = Seconds(path, DeviceChoice::kAuto);
