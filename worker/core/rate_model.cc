@@ -10,6 +10,9 @@ namespace {
 constexpr double kDecay = 0.9;       // a measurement's weight when the next one comes
 constexpr double kSpreadMin = 1e-2;  // relative variance of sizes that tells a line's two numbers
 constexpr double kSlopeMin = 1e-15;
+// Few measurements of small pieces can be told by a fixed cost alone, and larger ones would then
+// seem to cost nothing.
+constexpr double kFixedShareMax = 0.9;
 
 }  // namespace
 
@@ -34,7 +37,7 @@ void RateModel::Add(double units, double seconds) {
     const double covariance = sums_.ns / sums_.weight - mean_n * mean_s;
     sums_.fixed = mean_s - covariance / variance * mean_n;
   }
-  sums_.fixed = std::clamp(sums_.fixed, 0.0, mean_s);
+  sums_.fixed = std::clamp(sums_.fixed, 0.0, kFixedShareMax * mean_s);
   sums_.slope = std::max((mean_s - sums_.fixed) / mean_n, kSlopeMin);
 }
 

@@ -42,5 +42,13 @@ TEST(RateModelTest, NoMeasurementMakesARateThatIsNotPositive) {
   EXPECT_GE(model.fixed(), 0);
 }
 
+// Two probes that a slow start made equally long: what is a hundred times larger costs something.
+TEST(RateModelTest, SizesThatSeemNotToMatterStillCost) {
+  RateModel model;
+  model.Add(256, 1e-3);
+  model.Add(1024, 0.9e-3);
+  EXPECT_GT(model.Predict(65536), 5e-3);
+}
+
 }  // namespace
 }  // namespace tandem::worker
