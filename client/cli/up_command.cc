@@ -110,6 +110,8 @@ class LocalCluster {
                                        shares[static_cast<size_t>(i)],
                                        "--local-data",
                                        flags_.local_data,
+                                       "--gpus",  // of one worker: two would share their memory
+                                       i == 0 ? "auto" : "none",
                                        "--emulated-gpus",
                                        StrCat(flags_.emulated_gpus),
                                        "--error-file",

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <optional>
+#include <system_error>
 
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
@@ -68,12 +70,12 @@ absl::Status CheckLibrary(const TandemLibraryV1* library) {
 }
 
 // Functions that the executor calls without asking again.
-absl::Status CheckFunctions(const TandemKernelV1& kernel, const KernelInfo& info) {
+absl::Status CheckFunctions(const TandemKernelV1& kernel, const KernelInfo& info, KernelForm form) {
   const bool reduces =
       std::any_of(info.signature.outputs().begin(), info.signature.outputs().end(),
                   [](const OutputSig& output) { return output.reduction != Reduction::kNone; });
   const bool complete =
-      kernel.range != nullptr &&
+      (form == KernelForm::kHost ? kernel.range != nullptr : kernel.launch != nullptr) &&
       (!reduces || (kernel.partial_bytes != nullptr && kernel.partial_init != nullptr &&
                     kernel.merge != nullptr)) &&
       (!info.host_stages ||
@@ -96,9 +98,16 @@ absl::Status CheckFunctions(const TandemKernelV1& kernel, const KernelInfo& info
   return absl::OkStatus();
 }
 
+// "/opt/kernels/wave.cuda.so" of "/opt/kernels/wave.so"
+std::string CudaHalfOf(const std::string& path) {
+  std::filesystem::path half = path;
+  half.replace_extension(".cuda.so");
+  return half.string();
+}
+
 }  // namespace
 
-absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel) {
+absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel, KernelForm form) {
   if (kernel.struct_bytes < kKernelBytesMin) {
     return InvalidError(
         reason::kBadFile,
@@ -133,7 +142,7 @@ absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel) {
   for (uint32_t i = 0; i < faults; ++i) {
     info.fault_reasons.emplace_back(kernel.faults[i] == nullptr ? "" : kernel.faults[i]);
   }
-  RETURN_IF_ERROR(CheckFunctions(kernel, info));
+  RETURN_IF_ERROR(CheckFunctions(kernel, info, form));
   return info;
 }
 
@@ -144,7 +153,7 @@ absl::Status KernelTable::Add(const TandemLibraryV1* library, const TandemLibrar
     if (library->kernels[i] == nullptr) {
       return InvalidError(reason::kBadFile, StrCat("its kernel ", i, " has no table"));
     }
-    ASSIGN_OR_RETURN(KernelInfo info, DescribeKernel(*library->kernels[i]));
+    ASSIGN_OR_RETURN(KernelInfo info, DescribeKernel(*library->kernels[i], form_));
     const auto same = [&info](const KernelInfo& known) { return known.name == info.name; };
     if (std::ranges::any_of(infos_, same) || std::ranges::any_of(infos, same)) {
       return Error(absl::StatusCode::kAlreadyExists, reason::kBadFile,
@@ -175,7 +184,12 @@ void KernelTable::AddBaseline(const TandemLibraryV1* library) {
   }
 }
 
-absl::Status KernelTable::AddLibrary(const std::string& path) {
+absl::Status KernelTable::AddLibrary(const std::string& named) {
+  const std::string path = form_ == KernelForm::kHost ? named : CudaHalfOf(named);
+  std::error_code ignored;
+  if (form_ == KernelForm::kCuda && !std::filesystem::exists(path, ignored)) {
+    return absl::OkStatus();
+  }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return InvalidError(reason::kBadFile, StrCat("cannot load ", path, ": ", dlerror()));

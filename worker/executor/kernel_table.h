@@ -1,5 +1,5 @@
 // KernelTable: the kernels that an executor can run: the built-in ones and those of the libraries
-// it was told to load.
+// it was told to load; of those, for a CUDA device, their CUDA halves (`x.cuda.so` beside `x.so`).
 //
 //   KernelTable table;
 //   RETURN_IF_ERROR(table.Add(tandem_builtin_kernels(), tandem_builtin_kernels_for("v2")));
@@ -26,9 +26,14 @@
 
 namespace tandem::worker {
 
+// Where bodies run: by `range` on the host, or by `launch` on a CUDA device.
+enum class KernelForm { kHost, kCuda };
+
 class KernelTable {
  public:
   static constexpr uint32_t kKernelsMax = 4096;  // of one library
+
+  explicit KernelTable(KernelForm form = KernelForm::kHost) : form_(form) {}
 
   // Null is a library without a build for this machine's instruction set.
   // Errors: FAILED_PRECONDITION VERSION_SKEW for another major ABI (with both numbers);
@@ -37,7 +42,8 @@ class KernelTable {
   // `baseline`: the same kernels built for x86-64-v2, for pinned jobs; null: there is no such
   // build.
   absl::Status Add(const TandemLibraryV1* library, const TandemLibraryV1* baseline = nullptr);
-  // dlopen()s a library. Errors: as Add, and INVALID_ARGUMENT BAD_FILE when it cannot be loaded.
+  // dlopen()s a library, or the CUDA half that lies beside it: one without is passed over.
+  // Errors: as Add, and INVALID_ARGUMENT BAD_FILE when it cannot be loaded.
   // REQUIRES: no other thread reads the environment meanwhile.
   absl::Status AddLibrary(const std::string& path);
 
@@ -51,6 +57,7 @@ class KernelTable {
  private:
   void AddBaseline(const TandemLibraryV1* library);
 
+  const KernelForm form_;
   using Tables = std::map<std::pair<std::string, uint64_t>, const TandemKernelV1*>;
   Tables kernels_;
   Tables baseline_;  // built for x86-64-v2
@@ -58,7 +65,8 @@ class KernelTable {
 };
 
 // What a table says of a kernel, as plain data. Errors: INVALID_ARGUMENT BAD_SIGNATURE, BAD_FILE.
-absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel);
+absl::StatusOr<KernelInfo> DescribeKernel(const TandemKernelV1& kernel,
+                                          KernelForm form = KernelForm::kHost);
 
 }  // namespace tandem::worker
 

@@ -1,146 +1,32 @@
-// tandem-executor: drives the CPU of a server, or an emulated device, for one owner, or looks at a
-// library of kernels (worker/executor/probe.h). Started by tandem-worker, never by hand; what it is
-// told stands in worker/ring/launch.h.
-//
-// Exit codes: 0 told to stop · 2 it was started wrongly · 70 it could not go on (the reason is on
-// stderr); its worker takes back what it held.
-#include <errno.h>
-#include <malloc.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <filesystem>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/numbers.h"
-#include "common/base/error.h"
-#include "common/base/log.h"
-#include "common/base/status_macros.h"
-#include "common/base/strings.h"
-#include "common/rpc/channel.h"
-#include "worker/device/device.h"
+// tandem-executor: drives the CPU of a server, or an emulated device, for one owner
+// (worker/executor/executor_program.h), or looks at a library of kernels (worker/executor/probe.h).
+#include "absl/status/status.h"
 #include "worker/executor/device_of.h"
-#include "worker/executor/executor.h"
-#include "worker/executor/page_log.h"
+#include "worker/executor/executor_program.h"
 #include "worker/executor/probe.h"
-#include "worker/executor/remote_source.h"
-#include "worker/executor/serve.h"
-#include "worker/ring/channel.h"
-#include "worker/ring/launch.h"
 
 namespace tandem::worker {
 namespace {
-
-constexpr int kUsage = 2;
-constexpr int kSoftware = 70;
-constexpr uint64_t kCacheBytesDefault = uint64_t{16} << 30;
-constexpr size_t kIdleBufferBytes = size_t{1} << 30;
-// The largest that glibc takes; larger buffers are pooled (worker/device/buffers.h).
-constexpr int kMmapThreshold = 32 << 20;
-
-// Freed memory is kept: its pages would only be faulted in again by the next piece.
-void TuneAllocator() {
-  mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 16 << 20);
-}
-
-// It ends with its worker, also when that is killed.
-bool Orphaned(int64_t parent) { return parent > 0 && getppid() != static_cast<pid_t>(parent); }
-
-absl::Status BindToCores(const std::vector<uint32_t>& cores) {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  for (const uint32_t core : cores) {
-    if (core < CPU_SETSIZE) CPU_SET(core, &mask);
-  }
-  // Of all threads: a library may have started some before us (OpenBLAS does).
-  bool bound = sched_setaffinity(0, sizeof(mask), &mask) == 0;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
-    pid_t thread = 0;
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &thread)) continue;
-    bound &= sched_setaffinity(thread, sizeof(mask), &mask) == 0 || errno == ESRCH;
-  }
-  if (bound) return absl::OkStatus();
-  return InvalidError(reason::kBadResources,
-                      StrCat("cannot run on cores ", FormatCpuList(cores),
-                             "; the worker's own cores have changed: start it again"));
-}
-
-absl::Status RunExecutor(const ExecutorLaunch& launch) {
-  RETURN_IF_ERROR(BindToCores(launch.cores));
-  ASSIGN_OR_RETURN(ChannelFds fds, ChannelFds::Parse(launch.channel));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Channel> channel, Channel::Open(std::move(fds)));
-  ASSIGN_OR_RETURN(const std::unique_ptr<StagingFile> staging_file,
-                   StagingFile::Open(UniqueFd(launch.staging_fd)));
-  StagingAllocator staging(staging_file.get());
-  ASSIGN_OR_RETURN(const std::unique_ptr<StartPage> page, StartPage::Open(launch.start_page));
-  PageLog log(page.get());
-
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, DeviceOf(launch, page->slots(), &log));
-  KernelTable kernels;
-  RETURN_IF_ERROR(kernels.Add(tandem_builtin_kernels(), tandem_builtin_kernels_for("v2")));
-  for (const std::string& library : launch.kernel_libraries) {
-    if (const absl::Status added = kernels.AddLibrary(library); !added.ok()) {
-      // It was good when the worker probed it; what it had is not run by this executor.
-      TLOG(Error, "kernel_library_changed", "file", library, "why", ToStd(added.message()));
-    }
-  }
-
-  BufferPool pool(kIdleBufferBytes);
-  JobResources resources;
-  resources.sources = RemoteSources(launch.owner);
-  resources.cache = std::make_shared<BlobCache>(
-      StrCat(launch.directory, "/cache"),
-      launch.cache_bytes_max == 0 ? kCacheBytesDefault : launch.cache_bytes_max);
-  resources.local_data = launch.local_data;
-  resources.pool = &pool;
-
-  Executor executor(
-      device.get(), &staging, &kernels, std::move(resources), [&channel] { channel->WakeSelf(); },
-      ExecutorLimits::For(device->properties()));
-  return Serve(channel.get(), &executor, [&launch] { return Orphaned(launch.parent_pid); });
-}
 
 constexpr char kHelp[] =
     "tandem-executor drives the cores of a server for one owner. tandem-worker starts it; there is "
     "nothing to start by hand.\n\nExample:\n  tandem-worker --master 10.0.0.1:7460 --dir "
     "/var/lib/tandem-worker\n";
 
-int Main(int argc, char** argv) {
-  if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h")) {
-    return std::fputs(kHelp, stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : kSoftware;
-  }
-  TuneAllocator();
-  rpc::RouteGrpcLog();
-  signal(SIGINT, SIG_IGN);  // A terminal's Ctrl-C is for the worker, which then says shutdown.
-  signal(SIGPIPE, SIG_IGN);
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (const std::optional<int> probed = ProbeIfAsked(arguments)) return *probed;
-  absl::StatusOr<ExecutorLaunch> launch = ParseLaunch(arguments);
-  if (!launch.ok()) {
-    std::fprintf(stderr, "tandem-executor: %s\n", std::string(launch.status().message()).c_str());
-    return kUsage;
-  }
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (Orphaned(launch->parent_pid)) return 0;  // The worker died before this was set.
-  const absl::Status status = RunExecutor(*launch);
-  if (status.ok() || absl::IsCancelled(status)) return 0;
-  TLOG(Error, "executor_ends", "owner", launch->owner, "why", ToStd(status.message()));
-  return kSoftware;
+absl::Status AddBuiltin(KernelTable* table) {
+  return table->Add(tandem_builtin_kernels(), tandem_builtin_kernels_for("v2"));
 }
 
 }  // namespace
 }  // namespace tandem::worker
 
-int main(int argc, char** argv) { return tandem::worker::Main(argc, argv); }
+int main(int argc, char** argv) {
+  using namespace tandem::worker;
+  return RunExecutorProgram({.name = "tandem-executor",
+                             .help = kHelp,
+                             .answer = &ProbeIfAsked,
+                             .device_of = &DeviceOf,
+                             .form = KernelForm::kHost,
+                             .add_builtin = &AddBuiltin},
+                            argc, argv);
+}

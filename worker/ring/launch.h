@@ -17,12 +17,15 @@
 
 namespace tandem::worker {
 
+// Begins the name of a CUDA device: "cuda:GPU-1f0e…".
+inline constexpr std::string_view kCudaDevice = "cuda:";
+
 struct ExecutorLaunch {
   std::string channel;                        // ChannelFds::ToText()
   int staging_fd = -1;                        // StagingFile::fd()
   std::string start_page;                     // a path; at least StartSlots(cores) slots
   std::string owner;                          // whose work it runs
-  std::string device = "cpu";                 // "cpu", "emulated:…" or "cuda:GPU-…"
+  std::string device = "cpu";                 // "cpu", "emulated:…" or kCudaDevice and a UUID
   std::string directory;                      // an own folder of this owner: its cache lies here
   std::vector<uint32_t> cores;                // the CPUs it may use; never empty
   uint32_t groups = 0;                        // core groups; 0: one a NUMA node or last-level cache

@@ -21,6 +21,13 @@ uint32_t SlotsFor(const ExecutorLaunch& launch) {
   return static_cast<uint32_t>(2 * launch.cores.size()) + 64 + grids;
 }
 
+// CUDA looks once, when it starts, at what it may see: so it is shown that one device from outside.
+std::vector<std::string> EnvironmentFor(std::string_view device) {
+  if (!device.starts_with(kCudaDevice)) return {};
+  return {StrCat("CUDA_VISIBLE_DEVICES=", device.substr(kCudaDevice.size())),
+          "CUDA_DEVICE_ORDER=PCI_BUS_ID"};
+}
+
 bool HasEnded(const ExecutorProcess& process) {
   pollfd fd{process.exit_fd(), POLLIN, 0};
   return ::poll(&fd, 1, 0) == 1;
@@ -38,7 +45,9 @@ void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* event
   launch.kernel_libraries = kernel_libraries_;
   std::error_code error;
   std::filesystem::create_directories(launch.directory, error);
-  auto process = ExecutorProcess::Start(options_.program, launch, SlotsFor(launch));
+  const bool cuda = launch.device.starts_with(kCudaDevice);
+  auto process = ExecutorProcess::Start(cuda ? options_.cuda_program : options_.program, launch,
+                                        SlotsFor(launch), EnvironmentFor(launch.device));
   if (!process.ok()) {
     TLOG(Error, "executor_not_started", "executor", effect.executor, "owner", effect.owner, "why",
          ToStd(process.status().message()));

@@ -39,7 +39,8 @@ namespace tandem::worker {
 
 struct FleetOptions {
   std::string program;
-  ExecutorLaunch launch;  // what is the same for all: cores, groups, cache
+  std::string cuda_program;  // for devices of CUDA
+  ExecutorLaunch launch;     // what is the same for all: cores, groups, cache
   absl::Duration ready_max = absl::Seconds(30);
   // Between two looks for what runs too long.
   absl::Duration look_min = absl::Milliseconds(5);

@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string_view>
 
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
@@ -24,6 +26,7 @@ constexpr int kNotRun = 127;
 struct ChildPlan {
   const char* program;
   std::vector<char*> argv;
+  std::vector<char*> environment;
   std::array<int, 4> fds;  // memory, own wake, peer wake, staging
   pid_t parent;
 };
@@ -46,17 +49,35 @@ struct ChildPlan {
   for (size_t i = 0; i < high.size(); ++i) {
     if (::dup2(high[i], kFirstFd + static_cast<int>(i)) < 0) ::_exit(kNotRun);
   }
-  ::execv(plan.program, plan.argv.data());
+  ::execve(plan.program, plan.argv.data(), plan.environment.data());
   ::_exit(kNotRun);
+}
+
+std::string_view NameOf(std::string_view variable) {
+  return variable.substr(0, variable.find('='));
+}
+
+// `own` and what this process has besides, as execve takes it.
+std::vector<char*> EnvironmentOf(std::vector<std::string>* own) {
+  std::vector<char*> all;
+  for (std::string& variable : *own) all.push_back(variable.data());
+  for (char** inherited = environ; *inherited != nullptr; ++inherited) {
+    const auto same = [name = NameOf(*inherited)](const std::string& variable) {
+      return NameOf(variable) == name;
+    };
+    if (std::ranges::none_of(*own, same)) all.push_back(*inherited);
+  }
+  all.push_back(nullptr);
+  return all;
 }
 
 int OpenPidFd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ExecutorProcess>> ExecutorProcess::Start(const std::string& program,
-                                                                        ExecutorLaunch launch,
-                                                                        uint32_t slots) {
+absl::StatusOr<std::unique_ptr<ExecutorProcess>> ExecutorProcess::Start(
+    const std::string& program, ExecutorLaunch launch, uint32_t slots,
+    std::vector<std::string> environment) {
   std::unique_ptr<ExecutorProcess> process(new ExecutorProcess);
   ASSIGN_OR_RETURN(ChannelPair channel, MakeChannel());
   process->channel_ = std::move(channel.supervisor);
@@ -71,6 +92,7 @@ absl::StatusOr<std::unique_ptr<ExecutorProcess>> ExecutorProcess::Start(const st
   words.insert(words.begin(), program);
   ChildPlan plan{program.c_str(),
                  {},
+                 EnvironmentOf(&environment),
                  {channel.executor_fds.memory.get(), channel.executor_fds.own_wake.get(),
                   channel.executor_fds.peer_wake.get(), process->staging_->fd()},
                  ::getpid()};

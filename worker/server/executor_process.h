@@ -32,11 +32,12 @@ namespace tandem::worker {
 
 class ExecutorProcess {
  public:
-  // `launch`: channel, staging and parent are filled in here. Errors: of memory, files and fork;
+  // `launch`: channel, staging and parent are filled in here. `environment`: NAME=value, beside and
+  // before this process's own. Errors: of memory, files and fork;
   // a program that cannot be run ends at once with "exit 127".
-  static absl::StatusOr<std::unique_ptr<ExecutorProcess>> Start(const std::string& program,
-                                                                ExecutorLaunch launch,
-                                                                uint32_t slots);
+  static absl::StatusOr<std::unique_ptr<ExecutorProcess>> Start(
+      const std::string& program, ExecutorLaunch launch, uint32_t slots,
+      std::vector<std::string> environment = {});
   ~ExecutorProcess();
 
   Channel* channel() { return channel_.get(); }

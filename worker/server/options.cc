@@ -28,6 +28,8 @@ struct RawFlags {
   std::string on_master_lost = "finish";
   std::string cache_size;
   std::vector<std::string> kernel_paths;
+  std::string gpus = "auto";
+  std::string gpu_time_limit = "30s";
   std::string kernel_load_limit = "10s";
 };
 
@@ -89,13 +91,24 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "leases are over")
       ->check(cli::OneOf({"finish", "kill"}))
       ->capture_default_str();
+  app->add_option(
+         "--gpus", raw->gpus,
+         "auto: the GPUs that CUDA sees (CUDA_VISIBLE_DEVICES), beside the CPUs; none: the "
+         "CPUs alone")
+      ->check(cli::OneOf({"auto", "none"}))
+      ->capture_default_str();
+  app->add_option("--gpu-time-limit", raw->gpu_time_limit,
+                  "How long NVIDIA's driver may take to say what there is; then it goes on without")
+      ->type_name("DURATION")
+      ->capture_default_str();
   app->add_option("--emulated-gpus", options.emulated_gpus,
                   "So many emulated devices, which jobs may use like GPUs: to try a job's device "
                   "half, or to test with, on a machine without one")
       ->check(cli::Count(0, kEmulatedGpusMax))
       ->capture_default_str();
   app->add_option("--executor", options.executor,
-                  "Default: the tandem-executor that came with this program")
+                  "Default: the tandem-executor that came with this program; for GPUs the one "
+                  "beside it with -cuda behind its name")
       ->type_name("FILE");
   app->add_option("--kernel-path", raw->kernel_paths,
                   "A library of kernels (x.so), or a folder of them; may be repeated. A library "
@@ -136,6 +149,8 @@ absl::Status Complete(RawFlags* raw) {
   options.finish_when_master_lost = raw->on_master_lost == "finish";
   options.kernel_paths = KernelPaths(raw->kernel_paths);
   ASSIGN_OR_RETURN(options.kernel_load_limit, ParseDuration(raw->kernel_load_limit));
+  options.gpus = raw->gpus == "auto";
+  ASSIGN_OR_RETURN(options.gpu_time_limit, ParseDuration(raw->gpu_time_limit));
   if (options.executor.empty()) options.executor = DefaultExecutor();
   options.directory = std::filesystem::absolute(options.directory).lexically_normal().string();
   return absl::OkStatus();

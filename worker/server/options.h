@@ -26,11 +26,13 @@ struct WorkerOptions {
   std::vector<uint32_t> cores;  // never empty once parsed
   uint32_t cpu_groups = 0;      // 0: one a NUMA node or last-level cache
   uint64_t max_leases = 2048;
-  bool local_data = true;                 // the master's files may be mapped, on its host
-  bool finish_when_master_lost = true;    // false: drop everything one lease TTL later
-  uint32_t emulated_gpus = 0;             // devices that behave like GPUs, without one
-  std::string executor;                   // the program; never empty once parsed
-  std::vector<std::string> kernel_paths;  // folders and files
+  bool local_data = true;               // the master's files may be mapped, on its host
+  bool finish_when_master_lost = true;  // false: drop everything one lease TTL later
+  uint32_t emulated_gpus = 0;           // devices that behave like GPUs, without one
+  bool gpus = true;                     // those that CUDA sees
+  absl::Duration gpu_time_limit = absl::Seconds(30);  // for finding them
+  std::string executor;                               // the program; never empty once parsed
+  std::vector<std::string> kernel_paths;              // folders and files
   absl::Duration kernel_load_limit = absl::Seconds(10);
   uint64_t cache_bytes_max = 0;  // 0: the executor's default
   std::string error_file;        // where it is written why it could not start; may be empty

@@ -39,6 +39,7 @@ CoreOptions CoreOptionsOf(const WorkerOptions& options) {
 FleetOptions FleetOptionsOf(const WorkerOptions& options) {
   FleetOptions fleet;
   fleet.program = options.executor;
+  fleet.cuda_program = CudaExecutorOf(options.executor);
   fleet.launch.cores = options.cores;
   fleet.launch.groups = options.cpu_groups;
   fleet.launch.cache_bytes_max = options.cache_bytes_max;
@@ -77,6 +78,10 @@ Supervisor::Supervisor(const WorkerOptions& options, Identity identity, Clock* c
 Supervisor::~Supervisor() = default;
 
 absl::Status Supervisor::Run() {
+  std::unique_ptr<CudaSearch> cuda;  // goes on while the CPUs' executor is asked
+  if (options_.gpus) {
+    cuda = std::make_unique<CudaSearch>(CudaExecutorOf(options_.executor), options_.gpu_time_limit);
+  }
   FormerLife former;
   for (const Started& left : identity_.FindLeftovers()) {
     TLOG(Warning, "was_running_when_worker_ended", "job", left.job, "first_leaf", left.first_leaf,
@@ -91,6 +96,7 @@ absl::Status Supervisor::Run() {
   if (former.suspects.empty()) identity_.DropLeftovers();
   RETURN_IF_ERROR(FindKernels());
   FindEmulated();
+  if (cuda != nullptr) FindCuda(cuda.get());
   events_.push_back(std::move(former));
   TLOG(Info, "worker_starts", "name", identity_.name(), "master", options_.master, "cores",
        FormatCpuList(options_.cores), "kernels", kernels_.size(), "directory",

@@ -26,6 +26,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/server/backoff.h"
 #include "worker/server/control_stream.h"
+#include "worker/server/cuda_search.h"
 #include "worker/server/event_queue.h"
 #include "worker/server/executor_fleet.h"
 #include "worker/server/identity.h"
@@ -47,6 +48,10 @@ class Supervisor {
   // supervisor_devices.cc
   absl::Status FindKernels();
   void FindEmulated();
+  void FindCuda(CudaSearch* search);
+  // Beside the CPU; `ready`: as its executor, or that of one of the same kind, has said.
+  void AddDevice(const std::string& name, const std::string& uuid,
+                 const executor::v1::Ready& ready);
   // What an executor on the device says of itself, from one that is started to be asked and ended.
   absl::StatusOr<executor::v1::Ready> AskExecutor(const std::string& device);
   void EndAsked();

@@ -16,6 +16,8 @@ namespace {
 
 // The executor that is started only to be asked what it can.
 constexpr ExecutorId kAsked = 0;
+// Between two looks for signals while devices are sought.
+constexpr absl::Duration kLookEvery = absl::Milliseconds(20);
 
 }  // namespace
 
@@ -36,22 +38,56 @@ void Supervisor::FindEmulated() {
          ToStd(ready.status().message()));
     return;
   }
+  for (uint32_t i = 0; i < options_.emulated_gpus; ++i) {
+    AddDevice(StrCat("emulated:", name(i)), name(i), *ready);
+  }
+}
+
+// A device whose executor does not start stays out, whatever its driver says of it.
+void Supervisor::FindCuda(CudaSearch* search) {
+  while (!search->Done(kLookEvery)) {
+    TakeSignals();
+    if (stops_ > 0) return;
+  }
+  const absl::StatusOr<std::vector<ReportedDevice>>& devices = search->devices();
+  if (!devices.ok()) {
+    const absl::Status& why = devices.status();
+    // That there is none is no trouble.
+    if (ReasonOf(why) == reason::kUnsatisfiable || ReasonOf(why) == reason::kPathUnreadable) {
+      TLOG(Info, "no_gpus", "then", "the CPUs alone", "why", ToStd(why.message()));
+    } else {
+      TLOG(Error, "gpus_left_out", "then", "the CPUs alone", "why", ToStd(why.message()));
+    }
+    return;
+  }
+  for (const ReportedDevice& device : *devices) {
+    const std::string name = StrCat(kCudaDevice, device.uuid);
+    const absl::StatusOr<executor::v1::Ready> ready = AskExecutor(name);
+    if (ready.ok()) {
+      AddDevice(name, device.uuid, *ready);
+    } else {
+      TLOG(Error, "gpu_left_out", "device", name, "model", device.model, "why",
+           ToStd(ready.status().message()));
+    }
+  }
+}
+
+void Supervisor::AddDevice(const std::string& name, const std::string& uuid,
+                           const executor::v1::Ready& ready) {
   DeviceFound found;
-  found.kind = static_cast<DeviceKind>(ready->device().kind());
-  for (const tandem::v1::Kernel& kernel : ready->kernels()) {
+  found.device = name;
+  found.kind = static_cast<DeviceKind>(ready.device().kind());
+  for (const tandem::v1::Kernel& kernel : ready.kernels()) {
     KernelInfo info;
     info.name = kernel.name();
     info.content_hash = kernel.content_hash();
     found.kernels.push_back(info.identity());
   }
-  for (uint32_t i = 0; i < options_.emulated_gpus; ++i) {
-    found.device = StrCat("emulated:", name(i));
-    events_.push_back(found);
-    devices_.push_back(ready->device());
-    devices_.back().set_uuid(name(i));
-    TLOG(Info, "device_found", "device", found.device, "model", devices_.back().model(), "memory",
-         devices_.back().memory_bytes(), "kernels", found.kernels.size());
-  }
+  devices_.push_back(ready.device());
+  devices_.back().set_uuid(uuid);
+  TLOG(Info, "device_found", "device", name, "model", devices_.back().model(), "memory",
+       devices_.back().memory_bytes(), "kernels", found.kernels.size());
+  events_.push_back(std::move(found));
 }
 
 absl::StatusOr<executor::v1::Ready> Supervisor::AskExecutor(const std::string& device) {
@@ -73,9 +109,12 @@ absl::StatusOr<executor::v1::Ready> Supervisor::AskExecutor(const std::string& d
       if (lost == nullptr) continue;
       EndAsked();
       return Error(absl::StatusCode::kFailedPrecondition, reason::kExecutorLost,
-                   StrCat(options_.executor, " on ", device, " ended (", lost->how,
-                          ") before it was ready; start it by hand to see why, or name another "
-                          "with --executor"));
+                   device.starts_with(kCudaDevice)
+                       ? StrCat(CudaExecutorOf(options_.executor), " on ", device, " ended (",
+                                lost->how, ") before it was ready; tandem doctor tries the device")
+                       : StrCat(options_.executor, " on ", device, " ended (", lost->how,
+                                ") before it was ready; start it by hand to see why, or name "
+                                "another with --executor"));
     }
     events.clear();
     Sleep();

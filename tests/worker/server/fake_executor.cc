@@ -3,7 +3,7 @@
 //   13: dies by SIGSEGV in the first leaf of each piece · 14: never answers · 15: puts its output
 //   into staging · 16: says something impossible · 17: refuses the job · 18: as 14, of a job with a
 //   time limit
-// An emulated device it drives as it does the CPU; unless NO_EMULATED_DEVICES is set: then it
+// Another device it drives as it does the CPU; unless NO_EMULATED_DEVICES is set: then it
 // cannot.
 #include <poll.h>
 #include <sys/prctl.h>
@@ -75,8 +75,10 @@ void Run(const executor::v1::RunPiece& run, StartSlot slot, StagingAllocator* st
 
 executor::v1::FromExecutor Ready(const std::string& device) {
   executor::v1::FromExecutor message;
-  message.mutable_ready()->mutable_device()->set_kind(
-      device == "cpu" ? tandem::v1::DEVICE_CPU : tandem::v1::DEVICE_EMULATED);
+  message.mutable_ready()->mutable_device()->set_kind(device == "cpu" ? tandem::v1::DEVICE_CPU
+                                                      : device.starts_with(kCudaDevice)
+                                                          ? tandem::v1::DEVICE_GPU
+                                                          : tandem::v1::DEVICE_EMULATED);
   message.mutable_ready()->mutable_device()->set_cores(1);
   message.mutable_ready()->mutable_device()->set_groups(1);
   tandem::v1::Kernel* kernel = message.mutable_ready()->add_kernels();

@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "common/base/strings.h"
 #include "common/model/former_life.h"
@@ -105,6 +107,34 @@ TEST_F(SupervisorTest, AWorkerWhoseEmulatedDevicesCannotBeHadGoesOnWithItsCpu) {
   EXPECT_THAT(hello_.devices(), SizeIs(1));
   Give(kPlain, 1, 0, 10);
   EXPECT_EQ(CollectCommits(10), 10u);
+}
+
+// The probe finds three; of these one works. Each executor sees its own device alone.
+TEST_F(SupervisorTest, DevicesOfCudaAreThoseWhoseExecutorsStart) {
+  const std::string folder = StrCat(directory_, "-programs");
+  const std::string fake = std::getenv("TANDEM_FAKE_EXECUTOR");
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink(fake, folder + "/executor");
+  std::ofstream(folder + "/executor-cuda") << R"(#!/bin/sh
+if [ "$*" = --probe ]; then
+  device() { printf '{"uuid": "GPU-%s", "model": "m", "memory_bytes": 1, "multiprocessors": 1}' $1; }
+  echo "{\"version\": 1, \"kind\": \"devices\", \"devices\": [$(device a), $(device b), $(device c)]}"
+  exit
+fi
+[ "$CUDA_VISIBLE_DEVICES" = GPU-b ] || exit 70
+case " $* " in *" --device=cuda:$CUDA_VISIBLE_DEVICES "*) exec )"
+                                           << fake << R"( "$@" ;; esac
+)";
+  std::filesystem::permissions(folder + "/executor-cuda", std::filesystem::perms::owner_all);
+  ::setenv("TANDEM_FAKE_EXECUTOR", (folder + "/executor").c_str(), 1);
+  Attach(kGpuJob);
+  ::setenv("TANDEM_FAKE_EXECUTOR", fake.c_str(), 1);
+  ASSERT_THAT(hello_.devices(), SizeIs(2));
+  EXPECT_EQ(hello_.devices(1).kind(), tandem::v1::DEVICE_GPU);
+  EXPECT_EQ(hello_.devices(1).uuid(), "GPU-b");
+  Give(kGpuJob, 1, 0, 100);
+  EXPECT_EQ(CollectCommits(100), 100u);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(SupervisorTest, AllDevicesShareAJobThatMayRunAnywhere) {

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Jobs on a CUDA device as a user runs them, the device being softcuda's: the CPU's bytes, faults, and where there is no device.
+
+  jobs_test.py BIN        (tests/softcuda/run sets LD_LIBRARY_PATH)
+"""
+import json
+import os
+import random
+import re
+import struct
+import sys
+import unittest
+import zlib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from cluster_case import BIN, ClusterCase  # noqa: E402
+from processes import Processes  # noqa: E402
+
+FIRST = "GPU-00000000-0000-0000-0000-00000000000a"
+SECOND = "GPU-00000000-0000-0000-0000-00000000000b"
+OPTIONS = ("black_scholes", "spot=uniform(seed=1,lo=50,hi=150)", "strike=uniform(seed=2,lo=50,hi=150)",
+           "years=uniform(seed=3,lo=0,hi=2)", "rate=0.02", "volatility=0.3", "n=20000")
+
+# Before any process starts: all of them inherit it.
+os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+os.environ.update(SOFTCUDA_UUID_0=FIRST, SOFTCUDA_UUID_1=SECOND)
+
+
+def devices_of(cluster, worker="w"):
+    return json.loads(cluster.tandem("worker", "show", worker, "-o", "json")[0])["devices"]
+
+
+def png(width, height, rgb):
+    def chunk(kind, data):
+        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+    rows = b"".join(b"\0" + rgb[3 * width * y:3 * width * (y + 1)] for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+# Tasks by kind of device, as explain says them; {} where one kind had all.
+def shares_of(cluster, job):
+    text = cluster.tandem("job", "explain", str(job))[0]
+    found = re.search(r"tasks \[0,\d+\): ([^;\n]*)", text)
+    return {kind: int(tasks.replace(",", "")) for kind, tasks in re.findall(r"(\w+) ([\d,]+) in ", found.group(1) if found else "")}
+
+
+def result(cluster, words, output, device):
+    """What a job gives on a device: the bytes of each file, and the job."""
+    job = cluster.submit(*words, "--device", device)
+    cluster.tandem("job", "wait", str(job))
+    place = cluster.path(f"{job}-{output}")
+    ragged = words[0].startswith("image")
+    cluster.tandem("job", "results", str(job), "--out", f"{output}=@{place}" + ("/" if ragged else ".npy"))
+    names = sorted(os.listdir(place)) if ragged else [place + ".npy"]
+    contents = {}
+    for name in names:
+        with open(os.path.join(place, name), "rb") as file:
+            contents[name if ragged else output] = file.read()
+    return contents, job
+
+
+class JobsTest(ClusterCase):
+    def expect_the_same(self, words, output, tasks):
+        cpu, _ = result(self.cluster, words, output, "cpu")
+        gpu, job = result(self.cluster, words, output, "gpu")
+        self.assertTrue(cpu and all(cpu.values()))
+        self.assertEqual(cpu, gpu)
+        self.assertEqual(shares_of(self.cluster, job), {"gpu": tasks})
+
+    def test_a_device_is_shown_by_its_name(self):
+        devices = devices_of(self.cluster)
+        self.assertEqual([(device["kind"], device["uuid"]) for device in devices[1:]], [("gpu", FIRST)])
+        self.assertEqual(devices[1]["model"], "softcuda (interpreted)")
+        self.assertIn("softcuda (interpreted)", self.cluster.tandem("worker", "show", "w")[0])
+
+    def test_options(self):
+        self.expect_the_same(OPTIONS, "call", 20_000)
+
+    def test_a_reduction(self):
+        self.expect_the_same(("histogram", "value=uniform(seed=4)", "n=50000"), "count", 50_000)
+
+    def test_a_merge_up_the_tree(self):
+        self.expect_the_same(("sort", "key=uniform(seed=5)", "n=3000", "--grain", "500"), "sorted", 3_000)
+
+    def test_images_of_many_sizes(self):
+        os.mkdir(self.path("in"))
+        rng = random.Random(5)
+        for i in range(7):
+            width, height = rng.randint(1, 30), rng.randint(1, 20)
+            self.write(f"in/p{i}.png", png(width, height, bytes(rng.choices(range(256), k=3 * width * height))))
+        self.expect_the_same(("image_sobel", f"image=@{self.path('in')}"), "edges", 7)
+
+    def test_both_kinds_may_share_a_job(self):
+        cpu, _ = result(self.cluster, OPTIONS, "put", "cpu")
+        both, _ = result(self.cluster, OPTIONS, "put", "auto")
+        self.assertEqual(cpu, both)
+
+
+class FaultsTest(unittest.TestCase):
+    def cluster(self, environment, *flags):
+        cluster = Processes(BIN)
+        cluster.__enter__()
+        self.addCleanup(cluster.__exit__, None, None, None)
+        cluster.environment = environment
+        cluster.start_master()
+        cluster.start_worker("w", *flags)
+        cluster.wait_attached(1)
+        return cluster
+
+    def log_of(self, cluster):
+        with open(cluster.log_path) as file:
+            return file.read()
+
+    def test_a_sticky_error_costs_the_executor_alone(self):
+        with Processes(BIN) as cluster:
+            # The first executor that has work is given the fault; the one before was only asked what it can.
+            os.mkdir(cluster.path("bin"))
+            lives = cluster.path("lives")
+            os.symlink(cluster.program("tandem-executor"), cluster.path("bin", "tandem-executor"))
+            wrapper = cluster.path("bin", "tandem-executor-cuda")
+            with open(wrapper, "w") as file:
+                file.write(f"""#!/bin/sh
+case "$*" in *--channel=*)
+  echo $$ >>{lives}
+  if [ "$(wc -l <{lives})" -eq 2 ]; then export SOFTCUDA_FAULTS=launch:1=illegal_address; fi ;;
+esac
+exec {cluster.program("tandem-executor-cuda")} "$@"
+""")
+            os.chmod(wrapper, 0o755)
+            cluster.start_master()
+            cluster.start_worker("w", "--executor", cluster.path("bin", "tandem-executor"))
+            cluster.wait_attached(1)
+            worker = cluster.workers["w"].pid
+            cpu, _ = result(cluster, OPTIONS, "call", "cpu")
+            gpu, job = result(cluster, OPTIONS, "call", "gpu")
+            self.assertEqual(cpu, gpu)
+            self.assertEqual(cluster.job(job)["state"], "SUCCEEDED")
+            self.assertEqual(shares_of(cluster, job), {"gpu": 20_000})
+            with open(lives) as file:
+                self.assertGreaterEqual(len(file.readlines()), 3)
+            self.assertIn("illegal", self.log_of(cluster))
+            self.assertEqual((cluster.workers["w"].pid, cluster.workers["w"].poll()), (worker, None))
+
+    def test_without_a_device_or_a_driver_there_are_the_cpus(self):
+        for environment, says in (({"SOFTCUDA_DEVICES": "0"}, "no_gpus"), ({"SOFTCUDA_FAULTS": "init=no_driver"}, "no_gpus"),
+                                  ({"SOFTCUDA_FAULTS": "init=insufficient_driver"}, "gpus_left_out")):
+            cluster = self.cluster(environment)
+            self.assertEqual([device["kind"] for device in devices_of(cluster)], ["cpu"])
+            self.assertIn(says, self.log_of(cluster))
+            self.assertTrue(result(cluster, OPTIONS, "call", "auto")[0])
+
+    def test_a_driver_that_hangs_is_not_waited_for(self):
+        cluster = self.cluster({"SOFTCUDA_FAULTS": "init=hang"}, "--gpu-time-limit", "1s")
+        self.assertEqual([device["kind"] for device in devices_of(cluster)], ["cpu"])
+        self.assertIn("did not answer within 1s", self.log_of(cluster))
+
+    def test_those_that_the_mask_leaves_and_none_if_so_told(self):
+        two = {"SOFTCUDA_DEVICES": "2"}
+        for environment, flags, seen in ((two, (), [FIRST, SECOND]), ({**two, "CUDA_VISIBLE_DEVICES": SECOND}, (), [SECOND]),
+                                         ({**two, "CUDA_VISIBLE_DEVICES": "1"}, (), [SECOND]), (two, ("--gpus", "none"), [])):
+            cluster = self.cluster(environment, *flags)
+            self.assertEqual([device["uuid"] for device in devices_of(cluster)[1:]], seen)
+            if not seen:
+                continue
+            cpu, _ = result(cluster, OPTIONS, "call", "cpu")
+            gpu, _ = result(cluster, OPTIONS, "call", "gpu")
+            self.assertEqual(cpu, gpu)
+
+    def test_a_device_that_runs_out_of_memory_gives_work_back(self):
+        cluster = self.cluster({"SOFTCUDA_MEMORY": "64MiB", "SOFTCUDA_FAULTS": "malloc:1=oom"})
+        self.assertEqual([device["kind"] for device in devices_of(cluster)], ["cpu", "gpu"])
+        cpu, _ = result(cluster, OPTIONS, "call", "cpu")
+        both, _ = result(cluster, OPTIONS, "call", "auto")
+        self.assertEqual(cpu, both)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
