@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Jobs on a CUDA device as a user runs them, the device being softcuda's: the CPU's bytes, faults, and where there is no device.
 
-  jobs_test.py BIN        (tests/softcuda/run sets LD_LIBRARY_PATH)
+  jobs_test.py BIN PROBES        (tests/softcuda/run sets LD_LIBRARY_PATH; PROBES: the folder of the SDK's probes)
 """
 import json
 import os
@@ -14,8 +14,9 @@ import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 from cluster_case import BIN, ClusterCase  # noqa: E402
-from processes import Processes  # noqa: E402
+from processes import Processes, wait_for  # noqa: E402
 
+PROBES = sys.argv.pop(1)
 FIRST = "GPU-00000000-0000-0000-0000-00000000000a"
 SECOND = "GPU-00000000-0000-0000-0000-00000000000b"
 OPTIONS = ("black_scholes", "spot=uniform(seed=1,lo=50,hi=150)", "strike=uniform(seed=2,lo=50,hi=150)",
@@ -166,6 +167,21 @@ exec {cluster.program("tandem-executor-cuda")} "$@"
             cpu, _ = result(cluster, OPTIONS, "call", "cpu")
             gpu, _ = result(cluster, OPTIONS, "call", "gpu")
             self.assertEqual(cpu, gpu)
+
+    def test_a_library_has_the_kernels_of_its_cuda_half(self):
+        with Processes(BIN) as folder:
+            os.symlink(os.path.join(PROBES, "tandem_sdk_probes.so"), folder.path("mine.so"))
+            os.symlink(os.path.join(PROBES, "tandem_sdk_probes_cuda.cuda.so"), folder.path("mine.cuda.so"))
+            cluster = self.cluster({}, "--kernel-path", folder.path("mine.so"))
+            words = ("row_sum", "x=uniform(seed=6)", "n=500", "d=33")
+            cpu, _ = result(cluster, words, "y", "cpu")
+            gpu, job = result(cluster, words, "y", "gpu")
+            self.assertEqual(cpu, gpu)
+            self.assertEqual(shares_of(cluster, job), {"gpu": 500})
+            # What has no such half cannot run there, and the worker says so.
+            job = cluster.submit("narrow", "x=uniform(seed=6)", "n=500", "--device", "gpu")
+            wait_for("the reason", lambda: cluster.job(job)["wait_reason"] == "UNSATISFIABLE")
+            self.assertIn("no form of narrow", cluster.tandem("worker", "explain", "w")[0])
 
     def test_a_device_that_runs_out_of_memory_gives_work_back(self):
         cluster = self.cluster({"SOFTCUDA_MEMORY": "64MiB", "SOFTCUDA_FAULTS": "malloc:1=oom"})

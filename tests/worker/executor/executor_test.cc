@@ -117,6 +117,25 @@ TEST(KernelTableTest, AKernelWithoutABaselineRunsNoPinnedJob) {
   EXPECT_EQ(table.FindBaseline("nothing", 1).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(KernelTableTest, OneOfCudaTakesKernelsByTheirGridsAlone) {
+  TandemKernelV1 grid = *tandem::testing::FakeKernel("double_it");
+  const TandemKernelV1* const kernels[] = {&grid};
+  TandemLibraryV1 library = *tandem::testing::FakeKernels();
+  library.kernels = kernels;
+  library.kernel_count = 1;
+  EXPECT_THAT(std::string(KernelTable(KernelForm::kCuda).Add(&library).message()),
+              HasSubstr("lacks a function"));
+  grid.range = nullptr;
+  grid.launch = [](const TandemPart*, const void*, int32_t, int64_t, void*, void*) { return 0; };
+  KernelTable table(KernelForm::kCuda);
+  ASSERT_TRUE(table.Add(&library).ok());
+  EXPECT_EQ(*table.Find("double_it", grid.content_hash), &grid);
+  EXPECT_THAT(std::string(KernelTable().Add(&library).message()), HasSubstr("lacks a function"));
+  // A library without a CUDA half has nothing for it; one that has no such file has no host's.
+  EXPECT_TRUE(table.AddLibrary("/none/wave.so").ok());
+  EXPECT_EQ(KernelTable().AddLibrary("/none/wave.so").code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(ExecutorTest, PiecesOfManyJobsOfOneKernelGoInOneBatch) {
   // Whatever a busy machine makes of the costs: all of them may be gathered.
   Harness h(false, 1 << 30, {.merge_ns = 1e15});
