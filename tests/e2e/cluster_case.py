@@ -12,12 +12,14 @@ BIN = sys.argv.pop(1)
 class ClusterCase(unittest.TestCase):
     MASTER_FLAGS = ()
     WORKER_FLAGS = ()
+    GPUS = "none"
 
     @classmethod
     def setUpClass(cls):
         cls.cluster = Processes(BIN)
         cls.cluster.__enter__()
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
+        cls.cluster.gpus = cls.GPUS
         cls.cluster.start_master(*cls.MASTER_FLAGS)
         cls.cluster.start_worker("w", *cls.WORKER_FLAGS)
         cls.cluster.wait_attached(1)

@@ -48,6 +48,7 @@ class Processes:
         self.workers = {}
         self.address = None
         self.environment = {}  # more of it, for masters and workers that are started from now on
+        self.gpus = "none"  # a test that wants the machine's says "auto"
 
     def path(self, *names):
         return os.path.join(self.folder.name, *names)
@@ -79,7 +80,7 @@ class Processes:
 
     def start_worker(self, name, *flags):
         self.workers[name] = self._start(self.program("tandem-worker"), "--master", self.address, "--dir",
-                                         self.path(name), "--name", name, *flags)
+                                         self.path(name), "--name", name, "--gpus", self.gpus, *flags)
 
     def attached(self):
         out = json.loads(self.tandem("worker", "ls", "-o", "json")[0])

@@ -62,6 +62,8 @@ def result(cluster, words, output, device):
 
 
 class JobsTest(ClusterCase):
+    GPUS = "auto"
+
     def expect_the_same(self, words, output, tasks):
         cpu, _ = result(self.cluster, words, output, "cpu")
         gpu, job = result(self.cluster, words, output, "gpu")
@@ -99,11 +101,12 @@ class JobsTest(ClusterCase):
 
 
 class FaultsTest(unittest.TestCase):
-    def cluster(self, environment, *flags):
+    def cluster(self, environment, *flags, gpus="auto"):
         cluster = Processes(BIN)
         cluster.__enter__()
         self.addCleanup(cluster.__exit__, None, None, None)
         cluster.environment = environment
+        cluster.gpus = gpus
         cluster.start_master()
         cluster.start_worker("w", *flags)
         cluster.wait_attached(1)
@@ -129,6 +132,7 @@ esac
 exec {cluster.program("tandem-executor-cuda")} "$@"
 """)
             os.chmod(wrapper, 0o755)
+            cluster.gpus = "auto"
             cluster.start_master()
             cluster.start_worker("w", "--executor", cluster.path("bin", "tandem-executor"))
             cluster.wait_attached(1)
@@ -158,9 +162,10 @@ exec {cluster.program("tandem-executor-cuda")} "$@"
 
     def test_those_that_the_mask_leaves_and_none_if_so_told(self):
         two = {"SOFTCUDA_DEVICES": "2"}
-        for environment, flags, seen in ((two, (), [FIRST, SECOND]), ({**two, "CUDA_VISIBLE_DEVICES": SECOND}, (), [SECOND]),
-                                         ({**two, "CUDA_VISIBLE_DEVICES": "1"}, (), [SECOND]), (two, ("--gpus", "none"), [])):
-            cluster = self.cluster(environment, *flags)
+        for environment, gpus, seen in ((two, "auto", [FIRST, SECOND]),
+                                        ({**two, "CUDA_VISIBLE_DEVICES": SECOND}, "auto", [SECOND]),
+                                        ({**two, "CUDA_VISIBLE_DEVICES": "1"}, "auto", [SECOND]), (two, "none", [])):
+            cluster = self.cluster(environment, gpus=gpus)
             self.assertEqual([device["uuid"] for device in devices_of(cluster)[1:]], seen)
             if not seen:
                 continue
