@@ -253,8 +253,8 @@ TEST_F(MasterTest, ASnapshotIsAsGoodAsTheWholeLog) {
 }
 
 TEST_F(MasterTest, LostWorkersLeasesGoToOthers) {
-  options_.loop.core.lease_ttl = absl::Milliseconds(200);
-  options_.loop.core.heartbeat = absl::Milliseconds(50);
+  options_.loop.core.lease_ttl = absl::Seconds(1);
+  options_.loop.core.heartbeat = absl::Milliseconds(250);
   Restart();
   FakeWorker first(master_->address(), "first");
   ASSERT_TRUE(first.Attach().ok());
