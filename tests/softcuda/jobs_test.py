@@ -188,6 +188,24 @@ exec {cluster.program("tandem-executor-cuda")} "$@"
             wait_for("the reason", lambda: cluster.job(job)["wait_reason"] == "UNSATISFIABLE")
             self.assertIn("no form of narrow", cluster.tandem("worker", "explain", "w")[0])
 
+    def test_an_xid_takes_the_device_out_of_service_unless_a_program_was_at_fault(self):
+        with Processes(BIN) as folder:
+            def report(xid, before=""):  # softcuda tells what has been added to the list
+                with open(folder.path("next"), "w") as file:
+                    file.write(f"SOFTCUDA_NVML_XID_0={before}{xid}\n")
+                os.rename(folder.path("next"), folder.path("settings"))
+                wait_for(f"Xid {xid}", lambda: f"Xid {xid}:" in self.log_of(cluster))
+            open(folder.path("settings"), "w").close()
+            cluster = self.cluster({"SOFTCUDA_CONFIG": folder.path("settings")})
+            cpu, _ = result(cluster, OPTIONS, "call", "cpu")
+            report(31)
+            self.assertEqual(cpu, result(cluster, OPTIONS, "call", "gpu")[0])
+            report(79, "31,")
+            job = cluster.submit(*OPTIONS, "--device", "gpu")
+            wait_for("the reason", lambda: cluster.job(job)["wait_reason"] == "UNSATISFIABLE")
+            self.assertIn("Xid 79", cluster.tandem("worker", "explain", "w")[0])
+            self.assertEqual(cpu, result(cluster, OPTIONS, "call", "auto")[0])
+
     def test_a_device_that_runs_out_of_memory_gives_work_back(self):
         cluster = self.cluster({"SOFTCUDA_MEMORY": "64MiB", "SOFTCUDA_FAULTS": "malloc:1=oom"})
         self.assertEqual([device["kind"] for device in devices_of(cluster)], ["cpu", "gpu"])

@@ -1,4 +1,4 @@
-// EventQueue: what gRPC's threads have for the loop, and the eventfd that wakes it.
+// EventQueue: what gRPC's threads and NVML's have for the loop, and the eventfd that wakes it.
 //
 //   queue.Push(StreamClosed{…});            // any thread; a system call only when it was empty
 //   for (LoopEvent& event : queue.Take())   // the loop, after queue.fd() was readable
@@ -43,7 +43,13 @@ struct PushesBroken {
   uint64_t stream = 0;
   absl::Status status;
 };
-using LoopEvent = std::variant<StreamMessage, StreamClosed, Pushed, PushesBroken>;
+// What NVML tells of a GPU.
+struct GpuNews {
+  std::string uuid;
+  bool out_of_service = false;
+  std::string text;
+};
+using LoopEvent = std::variant<StreamMessage, StreamClosed, Pushed, PushesBroken, GpuNews>;
 
 class EventQueue {
  public:

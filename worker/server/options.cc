@@ -15,6 +15,7 @@
 #include "common/cli/option_types.h"
 #include "common/cli/usage.h"
 #include "common/rpc/channel.h"
+#include "worker/device/nvml/nvml_library.h"
 #include "worker/ring/launch.h"
 
 namespace tandem::worker {
@@ -100,6 +101,11 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
   app->add_option("--gpu-time-limit", raw->gpu_time_limit,
                   "How long NVIDIA's driver may take to say what there is; then it goes on without")
       ->type_name("DURATION")
+      ->capture_default_str();
+  options.nvml = kNvmlPath;
+  app->add_option("--nvml", options.nvml,
+                  "NVIDIA's management library, which tells of GPUs that fail")
+      ->type_name("FILE")
       ->capture_default_str();
   app->add_option("--emulated-gpus", options.emulated_gpus,
                   "So many emulated devices, which jobs may use like GPUs: to try a job's device "

@@ -31,6 +31,7 @@ struct WorkerOptions {
   uint32_t emulated_gpus = 0;           // devices that behave like GPUs, without one
   bool gpus = true;                     // those that CUDA sees
   absl::Duration gpu_time_limit = absl::Seconds(30);  // for finding them
+  std::string nvml;                                   // NVIDIA's management library
   std::string executor;                               // the program; never empty once parsed
   std::vector<std::string> kernel_paths;              // folders and files
   absl::Duration kernel_load_limit = absl::Seconds(10);

@@ -23,7 +23,9 @@
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/base/unique_fd.h"
+#include "common/probe/device_report.h"
 #include "worker/core/worker_core.h"
+#include "worker/device/nvml/nvml_monitor.h"
 #include "worker/server/backoff.h"
 #include "worker/server/control_stream.h"
 #include "worker/server/cuda_search.h"
@@ -49,6 +51,7 @@ class Supervisor {
   absl::Status FindKernels();
   void FindEmulated();
   void FindCuda(CudaSearch* search);
+  void WatchGpus();
   // Beside the CPU; `ready`: as its executor, or that of one of the same kind, has said.
   void AddDevice(const std::string& name, const std::string& uuid,
                  const executor::v1::Ready& ready);
@@ -60,6 +63,7 @@ class Supervisor {
   void Handle(StreamMessage event);
   void Handle(StreamClosed event);
   void Handle(Pushed event) { pushers_.Handle(std::move(event), &events_); }
+  void Handle(GpuNews event);  // supervisor_devices.cc
   void Handle(PushesBroken event) { pushers_.Handle(std::move(event), &events_); }
   absl::Status TakeMessage(worker::v1::MasterMessage* message);
   void TakeDrain(bool drain);
@@ -103,12 +107,14 @@ class Supervisor {
 
   std::string host_id_;
   std::vector<tandem::v1::Device> devices_;
+  std::vector<ReportedDevice> gpus_;  // those of them that CUDA drives
   std::vector<tandem::v1::Kernel> kernels_;
   std::set<std::pair<std::string, uint64_t>> announced_;
   std::vector<tandem::v1::Kernel> to_announce_;
   int stops_ = 0;  // signals that asked to stop
   bool done_ = false;
   absl::Status result_;
+  std::unique_ptr<NvmlMonitor> nvml_;  // where there are GPUs
 };
 
 }  // namespace tandem::worker

@@ -65,10 +65,40 @@ void Supervisor::FindCuda(CudaSearch* search) {
     const absl::StatusOr<executor::v1::Ready> ready = AskExecutor(name);
     if (ready.ok()) {
       AddDevice(name, device.uuid, *ready);
+      gpus_.push_back(device);
     } else {
       TLOG(Error, "gpu_left_out", "device", name, "model", device.model, "why",
            ToStd(ready.status().message()));
     }
+  }
+  WatchGpus();
+}
+
+// Without NVML nothing is told, and jobs find out.
+void Supervisor::WatchGpus() {
+  if (gpus_.empty()) return;
+  NvmlOptions options;
+  options.library = options_.nvml;
+  nvml_ = std::make_unique<NvmlMonitor>(options, [queue = queue_](const GpuEvent& event) {
+    queue->Push(GpuNews{event.uuid, event.out_of_service, event.text});
+  });
+}
+
+// NVML names whole GPUs: a slice is told from where it sits.
+void Supervisor::Handle(GpuNews event) {
+  std::string pci;
+  for (const GpuReading& reading : nvml_->readings()) {
+    if (reading.uuid == event.uuid) pci = reading.pci;
+  }
+  for (const ReportedDevice& gpu : gpus_) {
+    if (gpu.uuid != event.uuid && (!gpu.slice || gpu.pci != pci)) continue;
+    const std::string name = StrCat(kCudaDevice, gpu.uuid);
+    if (!event.out_of_service) {
+      TLOG(Warning, "gpu_event", "device", name, "what", event.text);
+      continue;
+    }
+    TLOG(Error, "gpu_out_of_service", "device", name, "why", event.text);
+    events_.push_back(DeviceTroubled{name, event.text});
   }
 }
 
