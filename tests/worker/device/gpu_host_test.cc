@@ -222,6 +222,56 @@ TEST_F(GpuDeviceTest, ItemsOfAllPartsAreOneGridBetweenTheirHostStages) {
   }
 }
 
+// What could not be prepared has a place in the grid, with nothing of an earlier batch in it.
+TEST_F(GpuDeviceTest, ItemsThatCannotBePreparedFailAlone) {
+  static const TandemKernelV1* const shout = FakeKernel("shout");
+  TandemKernelV1 picky = *shout;
+  picky.prepare = [](const void* args, TandemTask task, const void* shape, const TandemStage* stage,
+                     void* work) -> int32_t {
+    const auto* text = *static_cast<const TandemBytes* const*>(args);
+    if (text[task.row].data[0] == '?') return 1;
+    return shout->prepare(args, task, shape, stage, work);
+  };
+  struct Args {
+    const TandemBytes* text;
+    const TandemSink* loud;
+  };
+  Make();
+  constexpr size_t kItems = 30;
+  for (size_t round = 0; round < 20; ++round) {
+    const std::string bad = "?no", good(500, 'a');
+    std::vector<Heard> heard(kItems);
+    std::vector<TandemBytes> bytes;
+    std::vector<TandemSink> sinks;
+    const auto is_bad = [round](size_t i) { return (i + round) % 3 != 0; };
+    for (size_t i = 0; i < kItems; ++i) {
+      const std::string& text = is_bad(i) ? bad : good;
+      bytes.push_back(
+          {reinterpret_cast<const uint8_t*>(text.data()), static_cast<int64_t>(text.size())});
+      sinks.push_back({&Heard::Write, &heard[i]});
+    }
+    Args args = {bytes.data(), sinks.data()};
+    const std::array<PartBuffer, 2> buffers = {
+        {{0, bytes.data(), kItems * sizeof(TandemBytes), false, true, 0},
+         {8, sinks.data(), kItems * sizeof(TandemSink), true, true, 0}}};
+    std::vector<uint8_t> fault(kItems);
+    Batch batch;
+    batch.kernel = &picky;
+    BatchPart part;
+    part.args = &args;
+    part.tasks = kItems;
+    part.fault = fault.data();
+    part.buffers = buffers;
+    part.grain = 8;
+    batch.parts.push_back(part);
+    ASSERT_TRUE(Run(&batch).ok()) << batch.status;
+    for (size_t i = 0; i < kItems; ++i) {
+      EXPECT_EQ(fault[i], is_bad(i) ? 1 : 0) << i;
+      EXPECT_EQ(heard[i].text, is_bad(i) ? "" : std::string(500, 'A')) << i;
+    }
+  }
+}
+
 // A kernel that reads items on the device: the table and what it points to are copied.
 struct LengthArgs {
   const TandemBytes* text;

@@ -63,6 +63,7 @@ void GpuBatch::Measure(Crew& crew, StartLog* log) {
   }
   // Nothing of this process goes to the device, in gaps either.
   std::memset(works_.data(), 0, work_stride_ * items_.size());
+  std::memset(device_works_.data(), 0, work_stride_ * items_.size());
   EachItem(crew, log, [&](size_t i) {
     Item& item = items_[i];
     const int32_t fault = batch_->kernel->measure(batch_->parts[item.part].args, TaskOf(item),
