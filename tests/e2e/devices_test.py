@@ -72,6 +72,27 @@ class DevicesTest(ClusterCase):
             cluster.tandem("job", "wait", str(job))
             self.assertEqual(cluster.job(job)["state"], "SUCCEEDED")
 
+    def test_a_device_that_is_lost_is_out_of_service_and_no_task_is_blamed(self):
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            cluster.environment["TANDEM_EMULATED"] = "EMULATED-0;faults=lost@3"
+            cluster.start_worker("w", "--emulated-gpus", "2")
+            cluster.wait_attached(1)
+            for device in ("auto", "gpu"):
+                job = cluster.submit("spin", "work=constant(1000)", "n=400000", "--device", device, "--crash-limit", "1")
+                cluster.tandem("job", "wait", str(job))
+                self.assertEqual(cluster.job(job)["state"], "SUCCEEDED")
+            self.assertEqual(cluster.job(job)["tasks_failed"], 0)
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            cluster.environment["TANDEM_EMULATED"] = "faults=lost@1"
+            cluster.start_worker("w", "--emulated-gpus", "1")
+            cluster.wait_attached(1)
+            job = cluster.submit("noop", "n=1000", "--device", "gpu", "--crash-limit", "1")
+            wait_for("the reason", lambda: cluster.job(job)["wait_reason"] in ("RESOURCES", "UNSATISFIABLE"))
+            self.assertIn("is gone", cluster.tandem("worker", "explain", "w")[0])
+            self.assertEqual(cluster.job(job)["tasks_failed"], 0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

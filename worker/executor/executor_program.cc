@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
@@ -130,7 +131,8 @@ int RunExecutorProgram(const ExecutorProgram& program, int argc, char** argv) {
   if (status.ok() || absl::IsCancelled(status)) return 0;
   TLOG(Error, "executor_ends", "owner", launch->owner, "device", launch->device, "why",
        ToStd(status.message()));
-  return kSoftware;
+  const bool gone = absl::IsUnavailable(status) && ReasonOf(status) == reason::kDeviceFault;
+  return gone ? kDeviceGoneExit : kSoftware;
 }
 
 }  // namespace tandem::worker

@@ -20,6 +20,10 @@ namespace tandem::worker {
 // Begins the name of a CUDA device: "cuda:GPU-1f0e…".
 inline constexpr std::string_view kCudaDevice = "cuda:";
 
+// How an executor ends whose device is gone: no task is to blame, and another process would find
+// the same.
+inline constexpr int kDeviceGoneExit = 69;
+
 struct ExecutorLaunch {
   std::string channel;                        // ChannelFds::ToText()
   int staging_fd = -1;                        // StagingFile::fd()

@@ -59,6 +59,7 @@ void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* event
   staging_[effect.executor] = {effect.owner, (*process)->staging(), {}, nullptr, false};
   Live& live = live_[effect.executor];
   live.owner = effect.owner;
+  live.device = effect.device;
   live.process = *std::move(process);
   live.ready_by = clock_->Now() + options_.ready_max;
 }
@@ -209,6 +210,11 @@ void ExecutorFleet::End(ExecutorId id, Live* live, std::vector<Event>* events) {
   } else {
     TLOG(Warning, "executor_lost", "executor", id, "owner", live->owner, "how", lost.how,
          "suspects", lost.suspects.size());
+  }
+  if (lost.how == StrCat("exit ", kDeviceGoneExit)) {
+    TLOG(Error, "device_gone", "device", live->device);
+    events->push_back(DeviceTroubled{
+        live->device, "it is gone: it stopped answering; mend it, then start the worker again"});
   }
   events->push_back(std::move(lost));
 }

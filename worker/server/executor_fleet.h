@@ -102,6 +102,7 @@ class ExecutorFleet {
   };
   struct Live {
     std::string owner;
+    std::string device;
     std::unique_ptr<ExecutorProcess> process;
     MonoTime ready_by;
     bool ready = false;
