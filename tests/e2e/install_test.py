@@ -18,7 +18,7 @@ import tempfile
 import unittest
 
 from pages import run_page
-from processes import PATIENCE, Processes, read_npy, write_npy
+from processes import PATIENCE, Processes, read_npy, wait_for, write_npy
 
 BIN = sys.argv.pop(1)
 BUILD = os.path.dirname(BIN)
@@ -261,7 +261,9 @@ class InstallTest(unittest.TestCase):
                 cluster.tandem("job", "results", str(job), "--out", f"dew=@{path}", "--force")
                 for found, value in zip(read_npy(path)[1], values, strict=True):
                     self.assertAlmostEqual(found, value, delta=1e-3)
-            self.assertGreaterEqual(cluster.counters().get("worker_merged_parts_total", 0), len(jobs) // 4)
+            # Workers tell their counters once a second.
+            wait_for("parts that share a batch",
+                     lambda: cluster.counters().get("worker_merged_parts_total", 0) >= len(jobs) // 4)
 
     def test_the_page_about_kernels_does_what_it_says(self):
         folder = self.path("page")
