@@ -24,6 +24,7 @@ void Apply(State& state, const JobAccepted& record) {
   const size_t kernel = state.KernelOf(record.bound->kernel_identity, record.bound->kernel.name);
   job->job_class = state.ClassOf(kernel, record.bound->spec.device);
   state.last_job = std::max(state.last_job, record.job);
+  state.reserved_jobs = std::max(state.reserved_jobs, record.job);
   if (!record.request_id.empty()) {
     state.requests[State::RequestKey(record.bound->spec.owner, record.request_id)] = record.job;
   }
@@ -120,7 +121,7 @@ void Apply(State& state, const KernelAnnounced& record) {
 }
 
 void Apply(State& state, const IdsIssued& record) {
-  state.last_job = std::max(state.last_job, record.job);
+  state.reserved_jobs = record.job;
   state.last_worker = std::max(state.last_worker, record.worker);
 }
 

@@ -63,6 +63,7 @@ void MasterCore::Recovered(Epoch epoch, MonoTime now) {
   CHECK(!recovered_);
   recovered_ = true;
   state_.epoch = epoch;
+  state_.last_job = state_.reserved_jobs;
   for (const auto& [id, name] : state_.known_workers) {
     auto worker = std::make_unique<Worker>();
     worker->id = id;
@@ -101,6 +102,12 @@ void MasterCore::Step(const Event& event, MonoTime now, Effects* effects) {
                                ? state_.look_at
                                : std::min(state_.look_at, state_.timers.begin()->first);
   state_.promised = effects->next_deadline;
+}
+
+void MasterCore::Close(Effects* effects) {
+  if (state_.reserved_jobs == state_.last_job) return;
+  Turn{state_, MonoTime::InfinitePast(), *effects}.Record(
+      IdsIssued{state_.last_job, state_.last_worker});
 }
 
 void MasterCore::Snapshot(std::vector<Record>* records) const { AppendSnapshot(state_, records); }

@@ -81,6 +81,9 @@ class MasterCore {
   // REQUIRES: Recovered() was called; `now` never goes back.
   void Step(const Event& event, MonoTime now, Effects* effects);
 
+  // The last Step was: numbers that were reserved ahead are free again for the next master.
+  void Close(Effects* effects);
+
   // The fewest records that make the present durable state.
   void Snapshot(std::vector<Record>* records) const;
   // Equal for equal durable states, live or replayed.

@@ -52,9 +52,9 @@ struct SubmitJob {
   absl::Status objection;
 };
 
-// The commit with the job's JobAccepted record is durable. Only now do workers hear of the job:
-// were that record lost in a crash, its number would be given to another job, and a worker that
-// held leaves of the first would bring its results to the second.
+// The commit with the job's JobAccepted record is durable. Workers may have heard of it before, if
+// its number was reserved: were the record lost in a crash, and the number given to another job, a
+// worker that held leaves of the first would bring its results to the second.
 struct JobDurable {
   JobId job;
 };

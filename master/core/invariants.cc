@@ -75,7 +75,7 @@ void MasterCore::CheckInvariants() const {
       CHECK(run.first_n < state_.next_n);
     }
     for (const auto& [n, merge] : job->merges) ++merges[merge.worker];
-    const bool ready = !job->ended() && job->durable && job->anything_free() &&
+    const bool ready = !job->ended() && state_.MayRun(*job) && job->anything_free() &&
                        !(job->recovered && state_.recovering());
     CHECK_EQ(job->ready, ready);
     uint64_t measured = 0;

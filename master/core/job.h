@@ -65,7 +65,8 @@ struct Job {
   uint64_t given_up_in_row = 0;       // leaves, for their crashes;
   uint64_t crash_faults = 0;          // workers' words that executors end before anything begins.
   absl::btree_set<WorkerId> workers;  // That it has been described to.
-  bool durable = false;               // Its acceptance is; until then no worker hears of it.
+  bool durable = false;               // Its acceptance is.
+  JobId reserves;                     // As far as numbers are reserved once it is.
   bool recovered = false;             // From before the last restart.
   bool failing = false;               // Too many task failures: ends in this Step.
   JobRank rank;                       // As it stands in its class; only meaningful while `ready`.

@@ -1,4 +1,5 @@
 // Events of owners: submit, cancel, delete.
+#include <algorithm>
 #include <utility>
 
 #include "common/base/error.h"
@@ -17,6 +18,27 @@ absl::Status NoSuchJob(JobId id) {
 Job* JobOfOwner(State& state, JobId id, const std::string& owner) {
   Job* job = state.FindJob(id);
   return job == nullptr || job->spec().owner != owner ? nullptr : job;
+}
+
+// A job's number is never given twice, not even that of a job whose acceptance a crash has lost:
+// workers may have heard of it, and hold leaves of it. So numbers are reserved ahead, and whose
+// number is reserved runs while its acceptance is on its way to the disk. After a crash the numbers
+// that were reserved are left out.
+void ReserveNumbers(Turn& turn, Job& job) {
+  constexpr uint64_t kAhead = 32;
+  State& state = turn.state;
+  if (job.id.value() + kAhead / 2 > state.reserved_jobs.value()) {
+    turn.Record(IdsIssued{JobId(job.id.value() + kAhead), state.last_worker});
+  }
+  job.reserves = state.reserved_jobs;
+}
+
+// Workers may hear of it from now on.
+void LetRun(Turn& turn, Job& job) {
+  if (job.ended() || job.ready) return;
+  RefreshReady(turn.state, job);
+  turn.MarkDirty(job);
+  turn.schedule_all = true;
 }
 
 }  // namespace
@@ -49,9 +71,11 @@ void OnSubmit(Turn& turn, const SubmitJob& event) {
                           .request_hash = event.request_hash,
                           .submitted = event.submitted});
   Job& job = *state.FindJob(id);
+  ReserveNumbers(turn, job);
   job.free.Add(job.tree().leaves());
   job.accepted_at = turn.now;
   turn.MarkDirty(job);
+  if (state.MayRun(job)) LetRun(turn, job);
   turn.Answer(event.token, id);
   if (job.tree().empty()) AfterProgress(turn, job);
 }
@@ -60,10 +84,15 @@ void OnDurable(Turn& turn, const JobDurable& event) {
   Job* job = turn.state.FindJob(event.job);
   if (job == nullptr) return;
   job->durable = true;
-  if (job->ended()) return;
-  RefreshReady(turn.state, *job);
-  turn.MarkDirty(*job);
-  turn.schedule_all = true;
+  LetRun(turn, *job);
+  // So are the records before it, and what they reserve.
+  State& state = turn.state;
+  const JobId known_safe =
+      std::exchange(state.safe_numbers, std::max(state.safe_numbers, job->reserves));
+  for (auto it = state.jobs.upper_bound(known_safe);
+       it != state.jobs.end() && it->first <= state.safe_numbers; ++it) {
+    LetRun(turn, *it->second);
+  }
 }
 
 void OnCancel(Turn& turn, const CancelJob& event) {

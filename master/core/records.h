@@ -105,7 +105,9 @@ struct KernelAnnounced {
   std::shared_ptr<const KernelInfo> kernel;
 };
 
-// The largest ids ever given, so that none is given twice although its record was compacted away.
+// The largest ids that may have been given, so that none is given twice although its record was
+// compacted away, or lost: a job's number is reserved before a worker hears of it. The last of
+// these records counts, and what was accepted after it.
 struct IdsIssued {
   JobId job;
   WorkerId worker;

@@ -177,7 +177,7 @@ void GrantMerges(Turn& turn, Worker& worker) {
   const std::vector<JobId> waiting(turn.state.merge_ready.begin(), turn.state.merge_ready.end());
   for (JobId id : waiting) {
     Job* job = turn.state.FindActive(id);
-    if (job == nullptr || !job->durable || Unfit(turn, worker, *job)) continue;
+    if (job == nullptr || !turn.state.MayRun(*job) || Unfit(turn, worker, *job)) continue;
     if (!Fits(worker, turn.state.classes[job->job_class])) continue;
     if (GrantMerge(turn, *job, worker)) return;
   }

@@ -145,7 +145,7 @@ void SnapshotJob(const Job& job, std::vector<Record>* records) {
 }  // namespace
 
 void AppendSnapshot(const State& state, std::vector<Record>* records) {
-  records->push_back(IdsIssued{state.last_job, state.last_worker});
+  records->push_back(IdsIssued{state.reserved_jobs, state.last_worker});
   for (const auto& [identity, index] : state.kernel_index) {
     if (state.kernels[index].announced == nullptr) continue;
     records->push_back(KernelAnnounced{state.kernels[index].announced});
@@ -157,7 +157,7 @@ void AppendSnapshot(const State& state, std::vector<Record>* records) {
 
 uint64_t HashDurable(const State& state) {
   Hasher h;
-  h.Add(state.last_job.value());
+  h.Add(state.reserved_jobs.value());
   h.Add(state.last_worker.value());
   for (const auto& [identity, index] : state.kernel_index) {
     if (state.kernels[index].announced != nullptr) h.Add(std::string_view(identity));

@@ -45,7 +45,7 @@ size_t State::ClassOf(size_t kernel, DeviceChoice device) {
 void RefreshReady(State& state, Job& job) {
   auto& ready = state.classes[job.job_class].ready;
   const bool free = !job.ended() && job.anything_free();
-  const bool wanted = free && job.durable && !(job.recovered && state.recovering());
+  const bool wanted = free && state.MayRun(job) && !(job.recovered && state.recovering());
   RefreshTail(state, job);
   if (job.ready && !wanted) {
     ready.erase(job.rank);

@@ -64,7 +64,7 @@ struct State {
   uint64_t next_n = 1;  // Leases of this epoch.
 
   // ---- durable, with the durable parts of jobs ----
-  JobId last_job;
+  JobId reserved_jobs;  // Numbers up to here count as given after a restart.
   WorkerId last_worker;
   absl::btree_map<JobId, std::unique_ptr<Job>> jobs;
   absl::btree_map<WorkerId, std::string> known_workers;
@@ -72,6 +72,8 @@ struct State {
   absl::btree_set<std::string> drained;              // Names of workers that take no work.
 
   // ---- not durable ----
+  JobId last_job;      // The last number given.
+  JobId safe_numbers;  // The reservation of numbers up to here is durable.
   absl::btree_map<WorkerId, std::unique_ptr<Worker>> workers;
   absl::btree_map<std::string, WorkerId> worker_names;
   std::vector<KernelEntry> kernels;
@@ -96,6 +98,8 @@ struct State {
   // The index of a kernel, made if need be.
   size_t KernelOf(const std::string& identity, const std::string& name);
   size_t ClassOf(size_t kernel, DeviceChoice device);
+  // May workers hear of the job? Not of a number that could be given to another after a crash.
+  bool MayRun(const Job& job) const { return job.durable || job.id <= safe_numbers; }
   // The master waits for workers that it knew before handing out what they may hold.
   bool recovering() const { return expected > 0; }
   static std::string RequestKey(const std::string& owner, const std::string& request_id) {

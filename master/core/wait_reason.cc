@@ -4,7 +4,7 @@
 namespace tandem::master {
 
 WaitReason WhyWaiting(const State& state, const Job& job) {
-  if (job.ended() || !job.durable || !job.leases.empty() || !job.merges.empty())
+  if (job.ended() || !state.MayRun(job) || !job.leases.empty() || !job.merges.empty())
     return WaitReason::kNone;
   const JobClass& job_class = state.classes[job.job_class];
   bool any = false, kernel = false, fits = false, fit = false, takes = false;

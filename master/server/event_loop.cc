@@ -476,6 +476,10 @@ void EventLoop::EndEverything() {
       (*call)(View());
     }
   }
+  if (!failed_) {
+    core_.Close(&effects_);
+    Commit(parts_.clock->WallNow());
+  }
   for (const auto& [token, done] : asked_) done(ShuttingDown());
   asked_.clear();
   hub_.CloseAll(ShuttingDown());

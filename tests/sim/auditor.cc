@@ -116,7 +116,10 @@ void Auditor::OnCancelAcknowledged(JobId job) {
   cancel_acknowledged_.insert(job);
 }
 
-void Auditor::OnGrant(JobId job) {
+void Auditor::OnGrant(JobId job, const std::shared_ptr<const BoundJob>& bound) {
+  const auto heard = heard_.try_emplace(job, bound).first;
+  world_->Expect(heard->second == bound,
+                 StrCat("number ", job, ", of which workers have heard, is given to another job"));
   world_->Expect(!cancel_acknowledged_.contains(job),
                  StrCat("job ", job, " is granted after its cancel was acknowledged"));
 }

@@ -32,7 +32,7 @@ class Auditor {
   void OnSubmitAcknowledged(const std::string& request_id, JobId job);
   void OnCancelAcknowledged(JobId job);
   void OnStatus(const master::JobStatus& status);
-  void OnGrant(JobId job);
+  void OnGrant(JobId job, const std::shared_ptr<const BoundJob>& bound);
 
   // Every job has ended. Checks results.
   bool AllEnded() const;
@@ -71,6 +71,7 @@ class Auditor {
   World* world_;
   std::map<JobId, JobAudit> jobs_;
   std::map<std::string, JobId> requests_;
+  std::map<JobId, std::shared_ptr<const BoundJob>> heard_;  // By workers.
   std::set<JobId> cancel_acknowledged_;
   std::map<std::pair<uint64_t, uint64_t>, std::string> segments_;  // By segment and offset.
 };

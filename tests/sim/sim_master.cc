@@ -196,7 +196,7 @@ void SimMaster::EndStream(uint64_t token) {
 
 void SimMaster::SendMessage(const master::ToWorker& message) {
   if (const auto* grant = std::get_if<Grant>(&message.what)) {
-    auditor_->OnGrant(grant->job);
+    auditor_->OnGrant(grant->job, bounds_.at(grant->job));
     world_->Trace("grant job ", grant->job, " leaf ", grant->first_leaf, " x", grant->count,
                   " level ", static_cast<int>(grant->level), " attempt ", grant->attempt,
                   grant->suspect ? " suspect" : "", " to ", message.worker);

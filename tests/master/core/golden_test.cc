@@ -45,6 +45,7 @@ TEST_F(GoldenTest, AMapOfThreeTasks) {
   -> 1 Welcome epoch 1
 submit
   log JobAccepted job 1
+  log IdsIssued
   durable reply job 1
 its acceptance is durable
   -> 1 Describe job 1
@@ -86,6 +87,7 @@ TEST_F(GoldenTest, ACrashALostWorkerAndARestart) {
   -> 1 Welcome epoch 1
 submit
   log JobAccepted job 1
+  log IdsIssued
   durable reply job 1
 its acceptance is durable
   -> 1 Describe job 1
@@ -136,6 +138,7 @@ TEST_F(GoldenTest, ASumOfTwoPartials) {
   -> 1 Welcome epoch 1
 submit
   log JobAccepted job 1
+  log IdsIssued
   durable reply job 1
 its acceptance is durable
   -> 1 Describe job 1

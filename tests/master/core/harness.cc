@@ -131,6 +131,12 @@ void CoreHarness::Restart(bool from_snapshot) {
   Step(Tick{});
 }
 
+void CoreHarness::Close() {
+  Effects effects;
+  core_->Close(&effects);
+  journal_.insert(journal_.end(), effects.records.begin(), effects.records.end());
+}
+
 void CoreHarness::RestartFromPrefix(uint64_t lost) {
   journal_.resize(journal_.size() - std::min<size_t>(lost, journal_.size()));
   core_ = std::make_unique<MasterCore>(options_);

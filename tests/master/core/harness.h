@@ -60,7 +60,9 @@ class CoreHarness {
   // A new master of the next epoch, from the journal (or a snapshot of it).
   void Restart(bool from_snapshot = false);
 
-  // The same, with the last `lost` records (at most) never having become durable.
+  // What a master says last before it stops cleanly.
+  void Close();
+  // As Restart, with the last `lost` records (at most) never having become durable.
   void RestartFromPrefix(uint64_t lost);
 
   JobId Submit(const JobBuilder& job, std::string request_id = "");

@@ -56,7 +56,7 @@ TEST_F(OwnersTest, TheSameIdWithAnotherBodyIsRefused) {
   EXPECT_EQ(ReasonOf(status), reason::kRequestIdReused);
 }
 
-TEST_F(OwnersTest, NoWorkerHearsOfAJobBeforeItIsDurable) {
+TEST_F(OwnersTest, NoWorkerHearsOfAJobWhoseNumberIsNotReserved) {
   const WorkerId w = h_.Attach("w");
   const JobBuilder builder{.tasks = 5};
   const Effects accepted = h_.Step(SubmitJob{1, builder.Build(), "", 1, absl::UnixEpoch()});
@@ -65,6 +65,64 @@ TEST_F(OwnersTest, NoWorkerHearsOfAJobBeforeItIsDurable) {
   const Effects durable = h_.Step(JobDurable{*h_.reply().result});
   EXPECT_EQ(durable.describes.size(), 1u);
   EXPECT_FALSE(h_.Take<Grant>(w).empty());
+}
+
+class NumbersTest : public OwnersTest {
+ protected:
+  // Its acceptance is on its way to the disk.
+  JobId SubmitOnly() {
+    const JobBuilder builder{.tasks = 5};
+    h_.Step(SubmitJob{++token_, builder.Build(), "", 1, absl::UnixEpoch()});
+    return *h_.reply().result;
+  }
+  bool MayRun(JobId job) { return h_.Status(job).wait_reason == WaitReason::kNoWorker; }
+};
+
+TEST_F(NumbersTest, AJobRunsWhileItsAcceptanceIsOnItsWayToTheDisk) {
+  h_.Submit({.tasks = 0});
+  const WorkerId w = h_.Attach("w");
+  const JobId job = SubmitOnly();
+  const std::vector<Grant> grants = h_.Take<Grant>(w);
+  ASSERT_FALSE(grants.empty());
+  h_.CommitRun(w, job, RunOf(grants[0], JobBuilder{.tasks = 5}.Build()->tree));
+  EXPECT_GT(h_.Status(job).tasks_done, 0u);
+  h_.Step(JobDurable{job});  // Nothing is granted twice for it.
+  for (const Grant& grant : h_.Take<Grant>(w)) EXPECT_NE(grant.first_n, grants[0].first_n);
+}
+
+TEST_F(NumbersTest, ANumberThatACrashHasLostIsNotGivenAgain) {
+  h_.Submit({.tasks = 0});
+  const WorkerId w = h_.Attach("w");
+  const JobId lost = SubmitOnly();
+  ASSERT_FALSE(h_.Take<Grant>(w).empty());
+  h_.RestartFromPrefix(1);
+  ASSERT_FALSE(h_.core().Status(lost).has_value());
+  h_.Attach("w", 1, 2048, {{lost, {0, 1}, 1, {Epoch(1), 1}}});
+  EXPECT_TRUE(h_.welcome().adopted.empty());
+  EXPECT_GT(SubmitOnly(), lost);
+}
+
+TEST_F(NumbersTest, AsManyJobsRunSoAsNumbersAreReserved) {
+  const JobId first = h_.Submit({.tasks = 0});
+  JobId last = first;
+  std::vector<JobId> waiting;
+  while (true) {
+    last = SubmitOnly();
+    if (!MayRun(last)) break;
+    waiting.push_back(last);
+  }
+  EXPECT_EQ(waiting.size(), 32u);
+  h_.Step(JobDurable{waiting.front()});  // It reserved nothing more.
+  EXPECT_FALSE(MayRun(last));
+  h_.Step(JobDurable{waiting.back()});
+  EXPECT_TRUE(MayRun(last));
+}
+
+TEST_F(NumbersTest, ACleanStopLeavesNoNumberOut) {
+  const JobId first = h_.Submit({.tasks = 0});
+  h_.Close();
+  h_.Restart();
+  EXPECT_EQ(h_.Submit({.tasks = 0}), first.next());
 }
 
 TEST_F(OwnersTest, RequestIdsAreEachOwnersOwn) {
@@ -143,7 +201,7 @@ TEST(ZeroTaskTest, AMapOfNothingSucceedsAtOnceInTheSameCommit) {
   CoreHarness h;
   const JobBuilder builder{.tasks = 0};
   const Effects effects = h.Step(SubmitJob{9, builder.Build(), "", 1, absl::UnixEpoch()});
-  EXPECT_EQ(effects.records.size(), 2u);
+  EXPECT_TRUE(std::holds_alternative<JobEnded>(effects.records.back()));
   ASSERT_EQ(effects.statuses.size(), 1u);
   EXPECT_EQ(effects.statuses[0].state, JobState::kSucceeded);
 }
