@@ -12,6 +12,10 @@ if(TANDEM_SANITIZE STREQUAL thread)
   target_link_libraries(tandem_tsan_absl PUBLIC absl::synchronization ${CMAKE_DL_LIBS})
 endif()
 
+# With TANDEM_UNITY (all presets but debug) up to eight sources of a target are compiled as one: a build from nothing takes a
+# third less, one after a change to a source a little more. `./dev check` compiles each by itself.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+
 # tandem_library(NAME SRCS a.cc ... DEPS x y)     a static library of the tree
 # tandem_binary(NAME SRCS ... DEPS ...)           a program under bin/
 # tandem_test(NAME SRCS ... DEPS ... [LABELS unit tsan] [TIMEOUT 120] [ENV A=b ...])   a GoogleTest binary as one ctest entry
@@ -22,6 +26,7 @@ function(tandem_library name)
     target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
     target_link_libraries(${name} PUBLIC ${A_DEPS} PRIVATE tandem_warnings)
     tandem_use_pch(${name} DEPS ${A_DEPS})
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ${TANDEM_UNITY})
   else()
     add_library(${name} INTERFACE)
     target_include_directories(${name} INTERFACE ${PROJECT_SOURCE_DIR})
@@ -35,6 +40,7 @@ function(tandem_binary name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${A_DEPS} tandem_warnings)
   tandem_use_pch(${name} DEPS ${A_DEPS})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${TANDEM_UNITY})
   add_dependencies(tandem_programs ${name})
 endfunction()
 
@@ -55,6 +61,7 @@ function(tandem_test name)
   target_link_libraries(${name} PRIVATE ${A_DEPS} tandem_warnings GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${TANDEM_TEST_OPTIONS})
   tandem_use_pch(${name} TEST DEPS ${A_DEPS})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${TANDEM_UNITY})
   if(TANDEM_SANITIZE STREQUAL thread)
     target_link_libraries(${name} PRIVATE tandem_tsan_absl)
   endif()

@@ -40,6 +40,10 @@ else()
   # False positives of g++ 12 in the standard library and Abseil at -O2.
   target_compile_options(tandem_warnings INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow
                          -Wno-stringop-overread -Wno-array-bounds -Wno-restrict)
+  if(TANDEM_UNITY)
+    # It takes the sources that are compiled as one for headers.
+    target_compile_options(tandem_warnings INTERFACE -Wno-subobject-linkage)
+  endif()
 endif()
 
 if(TANDEM_SANITIZE STREQUAL thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)

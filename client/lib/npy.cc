@@ -11,7 +11,7 @@
 namespace tandem::client {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 absl::Status Bad(std::string_view what) {
   return InvalidError(reason::kBadFile, StrCat("not a usable .npy file: ", what));
@@ -155,7 +155,7 @@ class DictReader {
 
 }  // namespace
 
-bool IsNpy(std::string_view prefix) { return prefix.substr(0, kMagic.size()) == kMagic; }
+bool IsNpy(std::string_view prefix) { return prefix.substr(0, kNpyMagic.size()) == kNpyMagic; }
 
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view prefix, uint64_t file_size) {
   if (prefix.size() < 10) {
@@ -209,7 +209,7 @@ std::string MakeNpyHeader(const TensorSpec& spec) {
   const size_t unpadded = 10 + dict.size() + 1;
   dict.append((64 - unpadded % 64) % 64, ' ');
   dict += '\n';
-  std::string header(kMagic);
+  std::string header(kNpyMagic);
   header += '\x01';
   header += '\0';
   header += static_cast<char>(dict.size() & 0xff);

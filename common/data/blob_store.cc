@@ -19,8 +19,6 @@ absl::Status NoBlob(std::string_view owner, const BlobId& id) {
                StrCat(Quoted(owner), " has no blob ", id, ": upload it first"));
 }
 
-std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('/')); }
-
 absl::StatusOr<BlobId> HashFile(File& file, BlobSummer* sums = nullptr) {
   Sha256 hash;
   std::string buffer(kReadBytes, '\0');

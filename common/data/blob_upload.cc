@@ -1,7 +1,5 @@
 #include "common/data/blob_upload.h"
 
-#include <string_view>
-
 #include "common/base/error.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
@@ -11,9 +9,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kReadBytes = size_t{1} << 20;
-
-std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('/')); }
+constexpr size_t kHashedAtOnce = size_t{1} << 20;
 
 absl::Status TakenOver() {
   return Error(
@@ -100,7 +96,7 @@ absl::StatusOr<uint64_t> BlobStore::StartTurn(Upload& upload, std::optional<uint
   if (upload.done) return TakenOver();
   if (upload.file == nullptr) {
     ASSIGN_OR_RETURN(upload.file, file_system_->Open(upload.path, FileSystem::Mode::kOpenAlways));
-    std::string buffer(kReadBytes, '\0');
+    std::string buffer(kHashedAtOnce, '\0');
     while (true) {
       ASSIGN_OR_RETURN(const size_t got,
                        upload.file->ReadAt(upload.bytes, buffer.data(), buffer.size()));

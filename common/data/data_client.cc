@@ -22,7 +22,6 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kStatBlobsMax = 1000;
 constexpr int kPutTurnsMax = 5;
 constexpr char kReadBlob[] = "/tandem.v1.Data/ReadBlob";
 constexpr char kReadRegion[] = "/tandem.v1.Data/ReadRegion";
@@ -77,7 +76,7 @@ absl::StatusOr<std::vector<BlobPresence>> DataClient::StatBlobs(
   std::vector<BlobPresence> found;
   found.reserve(blobs.size());
   while (!blobs.empty()) {
-    const size_t count = std::min(blobs.size(), kStatBlobsMax);
+    const size_t count = std::min<size_t>(blobs.size(), rpc::kStatBlobsMax);
     v1::StatBlobsRequest request;
     v1::StatBlobsResponse response;
     for (const BlobLocator& blob : blobs.subspan(0, count)) {

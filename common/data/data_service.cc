@@ -25,7 +25,6 @@
 namespace tandem {
 namespace {
 
-constexpr int kStatBlobsMax = 1000;
 constexpr uint64_t kSumsMax = 65'536;
 
 // Ends a call before it has begun.
@@ -127,10 +126,10 @@ grpc::ServerUnaryReactor* DataService::StatBlobs(grpc::CallbackServerContext* co
                                                  v1::StatBlobsResponse* response) {
   return Unary(context, [this, request, response](const std::string& owner) -> absl::Status {
     if (options_.blobs == nullptr) return NotServed("blobs");
-    if (request->blobs_size() > kStatBlobsMax) {
+    if (request->blobs_size() > rpc::kStatBlobsMax) {
       return WithField(InvalidError(reason::kLimitExceeded,
                                     StrCat(request->blobs_size(), " blobs in one call; at most ",
-                                           kStatBlobsMax)),
+                                           rpc::kStatBlobsMax)),
                        "blobs");
     }
     for (int i = 0; i < request->blobs_size(); ++i) {

@@ -44,6 +44,11 @@ absl::StatusOr<std::string> ReadFully(File& file, uint64_t offset, size_t size) 
   return bytes;
 }
 
+std::string_view ParentOf(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? "." : path.substr(0, slash);
+}
+
 absl::Status CreateDirectories(FileSystem& file_system, std::string_view path) {
   const absl::StatusOr<FileInfo> info = file_system.Stat(path);
   if (info.ok() && info->directory) return absl::OkStatus();

@@ -94,6 +94,8 @@ absl::Status WriteFully(File& file, uint64_t offset, std::string_view bytes);
 absl::StatusOr<std::string> ReadFully(File& file, uint64_t offset, size_t size);
 // Makes each missing directory of `path`, and makes the new names durable.
 absl::Status CreateDirectories(FileSystem& file_system, std::string_view path);
+// The folder in which the path's last name lies; "." for a name alone.
+std::string_view ParentOf(std::string_view path);
 
 }  // namespace tandem
 

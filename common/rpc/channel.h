@@ -25,6 +25,8 @@ namespace tandem::rpc {
 enum class Traffic { kControl, kBulk };
 
 inline constexpr int kMessageBytesMax = 4 << 20;
+// Blobs that one StatBlobs asks for.
+inline constexpr int kStatBlobsMax = 1000;
 // What one bulk message carries at most.
 inline constexpr size_t kChunkBytesMax = 1 << 20;
 

@@ -6,13 +6,10 @@
 #include <variant>
 
 #include "common/model/range_tree.h"
+#include "master/core/job.h"
 
 namespace tandem::master {
 namespace {
-
-LeafRange RangeOf(const LeafInterval& leaves) {
-  return {leaves.first, leaves.first + leaves.count};
-}
 
 // Are the bytes of consecutive tasks behind one another?
 bool Leading(const BoundOutput& output) {

@@ -12,11 +12,6 @@
 namespace tandem {
 namespace {
 
-std::string_view ParentOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? "." : path.substr(0, slash);
-}
-
 absl::Status NotThere(std::string_view path) {
   return Error(absl::StatusCode::kNotFound, reason::kPathUnreadable, StrCat(path, " is not there"));
 }

@@ -50,6 +50,14 @@ def first_include(path):
     return match.group(1).decode() if match else ""
 
 
+def sources_of(path):
+    """The sources that are compiled as this one: several where the build joins them."""
+    if "/Unity/" not in path:
+        return [path]
+    with open(path, "rb") as f:
+        return [included.decode() for included in FIRST.findall(f.read())]
+
+
 def analyse(command, folder, text):
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, input=text, check=False)
     return done.returncode, done.stderr
@@ -59,7 +67,7 @@ def work(build, clang):
     """(what, path, command, folder, input) of each thing to be analysed."""
     flags = [clang, "-std=c++20", "-fsyntax-only", "-w", "-Wthread-safety", "-Werror=thread-safety"]
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
-        entries = {e["file"]: e for e in json.load(f)}
+        entries = {path: e for e in json.load(f) for path in sources_of(e["file"])}
     proven = set()
     for path, entry in sorted(entries.items()):
         name = os.path.relpath(path, ROOT)

@@ -11,10 +11,10 @@ namespace tandem::worker {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kSlopeMin = 1e-12;
+constexpr double kSecondsPerLeafMin = 1e-12;
 constexpr double kLeavesMax = 1e18;
 // Of a measured time, at most so much is taken for fixed cost.
-constexpr double kFixedShareMax = 0.75;
+constexpr double kFixedCostShareMax = 0.75;
 // The memory of how uneven leaves are, in pieces of all devices; and the most that is believed.
 constexpr double kSpreadMemory = 64;
 constexpr double kErrorMax = 4;
@@ -96,7 +96,7 @@ Puller::Ends Puller::EndsOf(uint32_t device, double leaves, MonoTime now) const 
     const DeviceState& state = devices_[i];
     if (!state.there || state.slope <= 0) continue;
     const Outlook outlook = LookAt(state, now);
-    Entry entry{outlook.free_in, 1 / std::max(outlook.slope, kSlopeMin), i != device};
+    Entry entry{outlook.free_in, 1 / std::max(outlook.slope, kSecondsPerLeafMin), i != device};
     if (entry.other) {
       one_leaf = std::min(one_leaf, entry.free_in + state.setup.fixed_seconds +
                                         outlook.slope * Spread(state, rate_mean));
@@ -157,7 +157,8 @@ Puller::Decision Puller::Ask(uint32_t device, MonoTime now, const Rest& rest) co
                       (alone ? options_.quantum_fixed_costs : options_.least_fixed_costs) * fixed);
     target = std::min(target, options_.piece_seconds_max);
   }
-  const double leaves = std::clamp(target / std::max(self.slope, kSlopeMin), 1.0, kLeavesMax);
+  const double leaves =
+      std::clamp(target / std::max(self.slope, kSecondsPerLeafMin), 1.0, kLeavesMax);
   decision.leaves = std::min(static_cast<uint64_t>(leaves), rest.leaves);
   return decision;
 }
@@ -191,7 +192,7 @@ std::optional<Puller::Steal> Puller::AskSteal(uint32_t device, MonoTime now) con
     double unstarted = static_cast<double>(last.leaves);
     if (victim.held.size() == 1) {
       if (!victim.setup.gives_back) continue;
-      const double slope = std::max(outlook.slope, kSlopeMin);
+      const double slope = std::max(outlook.slope, kSecondsPerLeafMin);
       unstarted = std::min(unstarted - 1, outlook.free_in / slope);
     }
     // Both end together when the thief takes so many.
@@ -231,7 +232,7 @@ void Puller::Finished(uint32_t device, PieceId piece, MonoTime now, Launch launc
   state.last_end = now;
   if (launch == Launch::kWarm) return Learn(&state, leaves, seconds, measured ? 0 : 1);
   // It was no slower than this.
-  const double most = std::max(seconds / leaves, kSlopeMin);
+  const double most = std::max(seconds / leaves, kSecondsPerLeafMin);
   state.slope = state.slope > 0 ? std::min(state.slope, most) : most;
 }
 
@@ -246,9 +247,9 @@ void Puller::Learn(DeviceState* device, double leaves, double seconds, double fi
   device->fixed_costs = device->fixed_costs * keep + fixed_costs;
   device->leaves = device->leaves * keep + leaves;
   device->seconds = device->seconds * keep + seconds;
-  const double fixed =
-      std::min(device->fixed_costs * device->setup.fixed_seconds, kFixedShareMax * device->seconds);
-  device->slope = std::max((device->seconds - fixed) / device->leaves, kSlopeMin);
+  const double fixed = std::min(device->fixed_costs * device->setup.fixed_seconds,
+                                kFixedCostShareMax * device->seconds);
+  device->slope = std::max((device->seconds - fixed) / device->leaves, kSecondsPerLeafMin);
 }
 
 // The mean of n leaves that differ independently errs by the n-th part of a leaf's variance.
@@ -276,7 +277,7 @@ double Puller::MeanRate() const {
   double rate = 0, devices = 0;
   for (const DeviceState& state : devices_) {
     if (!state.there || state.slope <= 0) continue;
-    rate += 1 / std::max(state.slope, kSlopeMin);
+    rate += 1 / std::max(state.slope, kSecondsPerLeafMin);
     ++devices;
   }
   return devices > 0 ? rate / devices : 0;

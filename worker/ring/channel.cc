@@ -23,7 +23,7 @@
 namespace tandem::worker {
 namespace {
 
-constexpr uint64_t kMagic = 0x314c4843444e5454;  // "TTNDCHL1"
+constexpr uint64_t kChannelMagic = 0x314c4843444e5454;  // "TTNDCHL1"
 constexpr size_t kFrameHeader = sizeof(uint32_t);
 
 // Begins the shared memory; the two rings' bytes follow at kDataOffset.
@@ -104,7 +104,7 @@ absl::StatusOr<ChannelPair> MakeChannel(const ChannelLimits& limits) {
   ASSIGN_OR_RETURN(supervisor.own_wake, MakeEventFd());
   ASSIGN_OR_RETURN(supervisor.peer_wake, MakeEventFd());
   ASSIGN_OR_RETURN(Mapping mapping, Mapping::Make(supervisor.memory.get(), bytes, true, "channel"));
-  HeaderOf(mapping)->magic = kMagic;
+  HeaderOf(mapping)->magic = kChannelMagic;
   HeaderOf(mapping)->ring_bytes = limits.ring_bytes;
 
   ChannelPair pair;
@@ -126,7 +126,7 @@ absl::StatusOr<std::unique_ptr<Channel>> Channel::Open(ChannelFds fds,
   if (bytes <= kDataOffset) return InvalidError(reason::kBadArgument, "not a channel: too small");
   ASSIGN_OR_RETURN(Mapping mapping, Mapping::Make(fds.memory.get(), bytes, true, "channel"));
   const SharedHeader* header = HeaderOf(mapping);
-  if (header->magic != kMagic || !std::has_single_bit(header->ring_bytes) ||
+  if (header->magic != kChannelMagic || !std::has_single_bit(header->ring_bytes) ||
       (bytes - kDataOffset) / 2 != header->ring_bytes) {
     return InvalidError(reason::kBadArgument,
                         "not a channel of this version: worker and executor must be of one build");

@@ -15,7 +15,7 @@
 namespace tandem::worker {
 namespace {
 
-constexpr uint64_t kMagic = 0x3150545354444e54;  // "TNDTSTP1"
+constexpr uint64_t kStartPageMagic = 0x3150545354444e54;  // "TNDTSTP1"
 
 struct alignas(64) PageHeader {
   uint64_t magic;
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<StartPage>> StartPage::Create(const std::string& 
   }
   ASSIGN_OR_RETURN(Mapping mapping, Mapping::Make(fd.get(), bytes, true, path));
   auto* header = reinterpret_cast<PageHeader*>(mapping.data());
-  *header = {kMagic, slots, sizeof(StartRecord)};
+  *header = {kStartPageMagic, slots, sizeof(StartRecord)};
   return std::unique_ptr<StartPage>(new StartPage(std::move(mapping), slots));
 }
 
@@ -55,8 +55,8 @@ absl::StatusOr<std::unique_ptr<StartPage>> StartPage::Open(const std::string& pa
   ASSIGN_OR_RETURN(Mapping mapping, Mapping::Make(fd.get(), bytes, true, path));
   const auto* header = reinterpret_cast<const PageHeader*>(mapping.data());
   const uint32_t slots = header->slots;
-  if (header->magic != kMagic || header->record_bytes != sizeof(StartRecord) || slots == 0 ||
-      PageBytes(slots) != bytes) {
+  if (header->magic != kStartPageMagic || header->record_bytes != sizeof(StartRecord) ||
+      slots == 0 || PageBytes(slots) != bytes) {
     return InvalidError(reason::kBadFile, StrCat(path, " is not a start page of this version"));
   }
   return std::unique_ptr<StartPage>(new StartPage(std::move(mapping), slots));

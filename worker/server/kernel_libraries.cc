@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kResultFd = 3;
-constexpr int kNotRun = 127;
+constexpr int kNotLoaded = 127;
 constexpr size_t kResultBytesMax = 16 << 20;
 
 struct Candidate {
@@ -80,10 +80,10 @@ absl::Status AddPath(const std::string& path, std::vector<Candidate>* candidates
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   // A descriptor that is in its place already would keep its close-on-exec flag.
   const int away = ::fcntl(result_fd, F_DUPFD_CLOEXEC, kResultFd + 1);
-  if (away < 0 || ::dup2(away, kResultFd) < 0) ::_exit(kNotRun);
+  if (away < 0 || ::dup2(away, kResultFd) < 0) ::_exit(kNotLoaded);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   ::execv(argv[0], argv);
-  ::_exit(kNotRun);
+  ::_exit(kNotLoaded);
 }
 
 // Reads until the writer's end is closed. False: the time was over or there was too much.

@@ -21,7 +21,7 @@ constexpr int kDevice = 0;  // the only one that CUDA sees
 // How long the destructor gives streams to end: a callback may have been called a moment before its
 // stream counts as idle.
 constexpr absl::Duration kEndingMax = absl::Milliseconds(100);
-constexpr absl::Duration kLookEvery = absl::Microseconds(100);
+constexpr absl::Duration kPollEvery = absl::Microseconds(100);
 
 absl::Status Misused(std::string_view what) {
   return Error(absl::StatusCode::kFailedPrecondition, reason::kBadArgument, what);
@@ -72,7 +72,7 @@ CudaRuntime::~CudaRuntime() {
   const absl::Time give_up = absl::Now() + kEndingMax;
   while (!Idle()) {
     if (!health().ok() || absl::Now() >= give_up) return;
-    absl::SleepFor(kLookEvery);
+    absl::SleepFor(kPollEvery);
   }
   for (CUstream_st* stream : streams_) cudaStreamDestroy(stream);
   for (const Event& event : events_) cudaEventDestroy(event.handle);

@@ -18,7 +18,7 @@
 namespace tandem::worker {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kHostPage = 4096;
 // Programs, heaps and mappings lie above; two small numbers side by side below, where a sanitizer
 // may have something mapped.
 constexpr uint64_t kPointersFrom = uint64_t{1} << 44;
@@ -44,7 +44,8 @@ absl::Status IllegalAddress(const TandemKernelV1& kernel, uint64_t address, cons
 bool IsMapped(uint64_t address) {
   if (address < kPointersFrom) return false;
   unsigned char resident = 0;
-  return mincore(reinterpret_cast<void*>(address / kPage * kPage), kPage, &resident) == 0 ||
+  return mincore(reinterpret_cast<void*>(address / kHostPage * kHostPage), kHostPage, &resident) ==
+             0 ||
          errno != ENOMEM;
 }
 
