@@ -121,6 +121,7 @@ absl::StatusOr<MasterOptions> OptionsOf(const Flags& flags) {
   options.listen.insecure = flags.insecure;
   options.offer_local_data = flags.local_data == "auto";
   options.capabilities.time_limit = true;
+  options.capabilities.gpu_memory = true;
   options.loop.snapshot_every = flags.snapshot_every;
   options.loop.ended_jobs_kept = flags.keep_jobs;
   absl::Status status = ReadDuration(flags.lease_ttl, "--lease-ttl", &options.loop.core.lease_ttl);

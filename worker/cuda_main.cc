@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Device>> CudaDeviceOf(const ExecutorLaunch& launc
   }
   ASSIGN_OR_RETURN(std::unique_ptr<GpuRuntime> gpu,
                    CudaRuntime::Open(launch.device.substr(kCudaDevice.size())));
-  return GpuDeviceOf(std::move(gpu), DeviceKind::kGpu, slots, log);
+  return GpuDeviceOf(std::move(gpu), DeviceKind::kGpu, launch, slots, log);
 }
 
 absl::Status AddBuiltin(KernelTable* table) { return table->Add(tandem_builtin_cuda_kernels()); }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/cli/option_types.h"
+#include "common/model/gpu_memory.h"
 
 namespace tandem::cli {
 namespace {
@@ -114,7 +116,11 @@ void AddStart(CLI::App* parent, Context* context, const std::string& program,
   start->prefix_command();
   start->set_help_flag();
   start->callback([context, program, start] {
-    const absl::Status status = Become(program, start->remaining());
+    absl::Status status = context->Ready();
+    const Settings::Value& memory = context->settings.Get("gpu_memory");
+    // As of a variable: the program's own flag counts more.
+    if (memory.origin != Origin::kDefault) setenv(kGpuMemoryVariable, memory.text.c_str(), 1);
+    if (status.ok()) status = Become(program, start->remaining());
     if (!status.ok()) context->Fail(status);
   });
 }

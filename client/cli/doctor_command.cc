@@ -15,6 +15,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/gpu_memory.h"
 
 namespace tandem::cli {
 namespace {
@@ -47,7 +48,11 @@ struct DoctorFlags {
 std::vector<Finding> Examine(const Context& context, const std::string& directory,
                              absl::Duration gpu_limit) {
   std::vector<Finding> findings = CheckMachine(Context::BinaryDirectory());
-  for (Finding& finding : CheckGpus(ProbeGpus(Context::BinaryDirectory(), gpu_limit))) {
+  GpuProbe gpus = ProbeGpus(Context::BinaryDirectory(), gpu_limit);
+  const Settings::Value& memory = context.settings.Get("gpu_memory");
+  gpus.memory = GpuMemory::Parse(memory.text).value_or(GpuMemory());  // checked when it was set
+  gpus.memory_origin = memory.where.empty() ? OriginName(memory.origin) : memory.where;
+  for (Finding& finding : CheckGpus(gpus)) {
     findings.push_back(std::move(finding));
   }
   findings.push_back(CheckDisk(directory, MeasureDisk(directory)));

@@ -63,7 +63,12 @@ Json UsageJson(const client::Usage& usage) {
           {"push_seconds", Seconds(usage.push)},
           {"merges", usage.merges},
           {"merge_seconds", Seconds(usage.merge)},
-          {"partials", usage.partials}};
+          {"partials", usage.partials},
+          {"up_seconds", Seconds(usage.up)},
+          {"grid_seconds", Seconds(usage.grid)},
+          {"down_seconds", Seconds(usage.down)},
+          {"bytes_up", usage.bytes_up},
+          {"bytes_down", usage.bytes_down}};
 }
 
 Json AccountJson(const client::JobAccount& account) {

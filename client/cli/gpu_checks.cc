@@ -175,7 +175,9 @@ Finding JudgeState(Finding finding, const ReportedDevice& device) {
   return finding;
 }
 
-Finding CheckDevice(const ReportedDevice& device, const absl::StatusOr<GridReport>& grid) {
+Finding CheckDevice(const GpuProbe& probe, size_t index) {
+  const ReportedDevice& device = probe.report->devices[index];
+  const absl::StatusOr<GridReport>& grid = probe.grids[index];
   Finding finding{.check = StrCat("gpu ", device.uuid),
                   .found = DescribeDevice(device),
                   .facts = {{"uuid", device.uuid},
@@ -196,6 +198,15 @@ Finding CheckDevice(const ReportedDevice& device, const absl::StatusOr<GridRepor
   finding.facts["start_seconds"] = grid->start_seconds;
   finding.facts["grid_seconds"] = grid->grid_seconds;
   StrAppend(&finding.found, "; a grid of ", grid->kernel, " agrees with the CPU");
+  const std::string share = probe.memory.For(device.uuid).Words();
+  finding.facts["gpu_memory"] = share;
+  finding.facts["gpu_memory_origin"] = probe.memory_origin;
+  StrAppend(&finding.found, "; jobs may use ", share, " (", probe.memory_origin, ")");
+  if (!probe.memory.CheckAgainst(device.uuid, device.memory_bytes).ok()) {
+    return std::move(finding).Fail(StatusCode::kInvalidArgument, reason::kBadArgument,
+                                   "give workers less of its memory: --gpu-memory 90%, or "
+                                   "`tandem config set gpu_memory 90%`");
+  }
   return JudgeState(std::move(finding), device);
 }
 
@@ -239,7 +250,7 @@ std::vector<Finding> CheckGpus(const GpuProbe& probe) {
   findings.push_back(CheckMask(report));
   findings.push_back(CheckPaths(probe));
   for (size_t i = 0; i < report.devices.size(); ++i) {
-    findings.push_back(CheckDevice(report.devices[i], probe.grids[i]));
+    findings.push_back(CheckDevice(probe, i));
   }
   return findings;
 }

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cli/finding.h"
+#include "common/model/gpu_memory.h"
 #include "common/probe/device_report.h"
 
 namespace tandem::cli {
@@ -24,6 +25,8 @@ struct GpuProbe {
   std::vector<absl::StatusOr<GridReport>> grids;  // of report's devices
   std::string library_path;                       // LD_LIBRARY_PATH
   bool nvidia_smi = false;                        // found by PATH
+  GpuMemory memory;                               // what a worker that is started here may use …
+  std::string memory_origin = "default";          // … and who said so
 };
 
 // `directory`: where Tandem's programs are. Each process has `limit`.

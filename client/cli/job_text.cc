@@ -122,8 +122,8 @@ std::string WaitText(std::string_view wait_reason) {
        "no attached worker has this build of the kernel; start one that has it (`tandem worker "
        "start --kernel-path`)"},
       {"RESOURCES",
-       "no attached worker has a device of the kind that it asks for; add one that has, or submit "
-       "the job with --device auto"},
+       "no attached worker has a device of the kind, and with the memory, that it asks for; add "
+       "one that has, or submit the job with --device auto"},
       {"DEPENDENCY", "a job that it comes after has not succeeded yet"},
       {"QUOTA", "its owner has used up a quota; it starts when others of theirs end"},
       {"PRIORITY", "jobs of a higher priority go first"},

@@ -27,6 +27,16 @@ absl::Status TakeResources(const RunFlags& flags, JobSpec* spec) {
     if (!bytes.ok()) return WithField(bytes.status(), "--mem");
     spec->resources.memory_bytes = *bytes;
   }
+  if (!flags.gpu_memory.empty()) {
+    const auto bytes = ParseSize(flags.gpu_memory);
+    if (!bytes.ok()) return WithField(bytes.status(), "--gpu-memory");
+    if (*bytes == 0) {
+      return WithField(
+          InvalidError(reason::kBadResources, "--gpu-memory 0 asks for nothing; leave it out"),
+          "--gpu-memory");
+    }
+    spec->resources.gpu_memory_bytes = *bytes;
+  }
   if (!flags.cpus.empty()) {
     const auto cpus = Scalar::Parse(flags.cpus, DType::kF64);
     if (!cpus.ok() || !(cpus->AsDouble() > 0) || cpus->AsDouble() > kCpusMax) {
@@ -78,6 +88,14 @@ void AddRunFlags(CLI::App* command, RunFlags* flags) {
       ->type_name("DURATION");
   command->add_option("--device", flags->device, "Which devices may run it")
       ->check(OneOf({"auto", "cpu", "gpu"}));
+  command
+      ->add_option("--gpu-memory", flags->gpu_memory,
+                   "What a batch is to have of a device's memory, 4GiB: devices that may use less "
+                   "do not run the job")
+      ->type_name("SIZE");
+  command->add_flag("--fail-unsatisfiable", flags->fail_unsatisfiable,
+                    "Fail at once, with the reason, where no attached worker may run it (no GPU "
+                    "of the kind, say); else the job waits for one");
   command->add_option("--cpus", flags->cpus, "Cores a task needs (refused: not honoured yet)");
   command
       ->add_option("--mem", flags->memory, "Memory a task needs, 2GiB (refused: not honoured yet)")
@@ -122,6 +140,7 @@ absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags) {
   spec.crash_limit = flags.crash_limit;
   spec.max_task_failures = flags.max_failures;
   spec.allow_failed = flags.allow_failed;
+  spec.fail_unsatisfiable = flags.fail_unsatisfiable;
   spec.reproducible = flags.reproducible;
   spec.max_lease_leaves = flags.max_lease_leaves;
   if (flags.device == "cpu") spec.device = DeviceChoice::kCpu;

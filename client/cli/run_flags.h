@@ -19,13 +19,14 @@ namespace tandem::cli {
 struct RunFlags {
   std::string kernel;
   std::vector<std::string> arguments, outs, labels;
-  std::string split, name, request_id, device = "auto", time_limit, cpus, memory;
+  std::string split, name, request_id, device = "auto", time_limit, cpus, memory, gpu_memory;
   std::string on_ctrl_c = "detach";
   uint64_t grain = 0, max_lease_leaves = 0;
   uint32_t retries = 0, crash_limit = 3;
   std::optional<uint64_t> max_failures;
   int32_t priority = 0;
   bool allow_failed = false, reproducible = false, dry_run = false, force = false, quiet = false;
+  bool fail_unsatisfiable = false;
   bool follow = false;
 };
 

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/cli/option_types.h"
+#include "common/model/gpu_memory.h"
 #include "common/rpc/channel.h"
 
 namespace tandem::cli {
@@ -18,6 +19,7 @@ absl::Status CheckDuration(const std::string& text) { return ParseDuration(text)
 absl::Status CheckFormat(const std::string& text) {
   return CheckOneOf("", text, {"table", "wide", "json", "jsonl", "name"});
 }
+absl::Status CheckGpuMemory(const std::string& text) { return GpuMemory::Parse(text).status(); }
 absl::Status CheckProgress(const std::string& text) {
   return CheckOneOf("", text, {"auto", "bar", "lines", "none"});
 }
@@ -44,6 +46,9 @@ const std::vector<SettingInfo>& KnownSettings() {
   static const auto* const kKnown = new std::vector<SettingInfo>{
       {"address", "TANDEM_ADDRESS", "127.0.0.1:7460", "The master's address, HOST:PORT",
        CheckAddress},
+      {"gpu_memory", kGpuMemoryVariable, kGpuMemoryDefault,
+       "What jobs may use of each device's memory, on workers that are started here",
+       CheckGpuMemory},
       {"output", "TANDEM_OUTPUT", "table", "The output format: table, wide, json, jsonl or name",
        CheckFormat},
       {"patience", "TANDEM_PATIENCE", "3s", "How long a master that does not answer is tried again",

@@ -45,6 +45,7 @@ struct UpFlags {
   std::string port;  // "": the settings' own, or another where that is taken
   std::vector<std::string> kernel_paths;
   int emulated_gpus = 0;
+  std::string gpu_memory;  // "": the settings' own
 };
 
 // This process's CPUs in `parts` lists ("0-3" as "0,1,2,3"), none empty: with fewer CPUs than parts
@@ -116,6 +117,11 @@ class LocalCluster {
                                        StrCat(flags_.emulated_gpus),
                                        "--error-file",
                                        ErrorFile(name)};
+      const Settings::Value& memory = context_->settings.Get("gpu_memory");
+      // The environment reaches workers by itself.
+      if (memory.origin != Origin::kDefault && memory.origin != Origin::kEnvironment) {
+        argv.insert(argv.end(), {"--gpu-memory", memory.text});
+      }
       for (const std::string& path : flags_.kernel_paths) {
         argv.insert(argv.end(), {"--kernel-path", path});
       }
@@ -266,6 +272,9 @@ void Announce(const Context& context, const UpFlags& flags, const ScratchDirecto
 }
 
 absl::Status Up(Context* context, const UpFlags& flags) {
+  if (!flags.gpu_memory.empty()) {
+    RETURN_IF_ERROR(context->settings.SetFlag("gpu_memory", "--gpu-memory", flags.gpu_memory));
+  }
   CatchInterrupts();
   if (!flags.ready_file.empty()) {
     RETURN_IF_ERROR(WithField(CheckOutFile(flags.ready_file, 0, true), "--ready-file"));
@@ -300,6 +309,10 @@ void AddUpCommand(CLI::App* app, Context* context) {
   up->add_option("--emulated-gpus", flags->emulated_gpus,
                  "So many emulated devices a worker, which jobs may use like GPUs")
       ->check(Count(0, kEmulatedGpusMax));
+  up->add_option("--gpu-memory", flags->gpu_memory,
+                 "What jobs may use of each device's memory: a share of what is free, or a size "
+                 "(default: the setting gpu_memory, 90%)")
+      ->type_name("SIZE|PERCENT");
   up->add_option("--port", flags->port,
                  "The master's port on 127.0.0.1 (default: 7460, or any free one where that is "
                  "taken; 0: any free one)")

@@ -57,6 +57,12 @@ std::string DevicesText(const std::vector<DeviceInfo>& devices) {
   return text;
 }
 
+std::string DeviceText(const DeviceInfo& device) {
+  return StrCat(device.uuid, ": jobs may use ", HumanSize(device.budget_bytes), " of ",
+                HumanSize(device.memory_bytes), ", ", device.budget_rule, "; copied up ",
+                HumanSize(device.bytes_up), ", down ", HumanSize(device.bytes_down));
+}
+
 std::string RateText(const KernelRate& rate) {
   return StrCat(rate.kernel, " on ", KindName(rate.device), ": ", HumanCount(rate.tasks_per_second),
                 " tasks/s + ", HumanDuration(absl::Seconds(rate.fixed_seconds)), " a batch");
@@ -70,7 +76,11 @@ Json WorkerJson(const client::WorkerSummary& worker) {
                        {"uuid", device.uuid},
                        {"cores", device.cores},
                        {"groups", device.groups},
-                       {"memory_bytes", device.memory_bytes}});
+                       {"memory_bytes", device.memory_bytes},
+                       {"budget_bytes", device.budget_bytes},
+                       {"budget_rule", device.budget_rule},
+                       {"bytes_up", device.bytes_up},
+                       {"bytes_down", device.bytes_down}});
   }
   Json rates = Json::array();
   for (const KernelRate& rate : worker.rates) {
@@ -114,6 +124,9 @@ Record WorkerRecord(const client::WorkerSummary& worker) {
   record.Line("address", worker.address);
   record.Line("version", worker.version);
   record.Line("devices", DevicesText(worker.devices));
+  for (const DeviceInfo& device : worker.devices) {
+    if (device.kind != DeviceKind::kCpu) record.Line("device", DeviceText(device));
+  }
   record.Line("leases", StrCat(worker.leases));
   record.Line("jobs", worker.jobs.empty() ? "" : JobsText(worker.jobs));
   record.Line("leaves done", StrCat(worker.leaves_done));

@@ -18,6 +18,8 @@ namespace tandem::cli {
 std::string_view KindName(DeviceKind kind);
 // To three digits: "1.23s"; "-" for none.
 std::string ShortTime(absl::Duration duration);
+// What jobs may use of a device's memory, and what was copied.
+std::string DeviceText(const DeviceInfo& device);
 // "cpu 2" or "gpu NVIDIA …"
 std::string DevicesText(const std::vector<DeviceInfo>& devices);
 // "spin on cpu: 1.2 M tasks/s + 30us a batch"

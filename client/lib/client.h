@@ -161,6 +161,10 @@ struct Usage {
   uint64_t pushes = 0;
   uint64_t merges = 0;
   uint64_t partials = 0;
+  // Of devices with memory of their own: stages that overlap, and what was copied.
+  absl::Duration up, grid, down;
+  uint64_t bytes_up = 0;
+  uint64_t bytes_down = 0;
 };
 struct WorkerUsage {
   WorkerId worker;  // not valid: all those that are not listed for themselves

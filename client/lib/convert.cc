@@ -155,7 +155,12 @@ Usage FromWire(const v1::Usage& usage) {
           .pushed_output_bytes = usage.pushed_output_bytes(),
           .pushes = usage.pushes(),
           .merges = usage.merges(),
-          .partials = usage.partials()};
+          .partials = usage.partials(),
+          .up = absl::Nanoseconds(usage.up_ns()),
+          .grid = absl::Nanoseconds(usage.grid_ns()),
+          .down = absl::Nanoseconds(usage.down_ns()),
+          .bytes_up = usage.bytes_up(),
+          .bytes_down = usage.bytes_down()};
 }
 
 WorkerUsage FromWire(const v1::WorkerUsage& worker) {

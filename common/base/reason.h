@@ -65,6 +65,8 @@
   X(TimeLimit, "TIME_LIMIT")                   \
   X(OutOfMemory, "OUT_OF_MEMORY")              \
   X(DeviceFault, "DEVICE_FAULT")               \
+  X(NoGpu, "NO_GPU")                           \
+  X(GpuOom, "GPU_OOM")                         \
   /* Bytes. */                                 \
   X(BlobNotFound, "BLOB_NOT_FOUND")            \
   X(BlobInUse, "BLOB_IN_USE")                  \

@@ -28,6 +28,8 @@ struct Resources {
   int64_t cpus_e4 = 0;  // In 1/10,000.
   int64_t gpus_e4 = 0;  // In 1/10,000.
   uint64_t memory_bytes = 0;
+  // What a batch of the job is to have of a device's memory: a device whose budget is smaller does
+  // not run the job, and each batch of it is admitted as if it needed at least so much.
   uint64_t gpu_memory_bytes = 0;
   friend bool operator==(const Resources&, const Resources&) = default;
 };
@@ -70,6 +72,8 @@ struct JobSpec {
   bool allow_failed = false;      // A reduction with failed tasks may still succeed.
   uint64_t max_lease_leaves = 0;  // The most leaves one lease may hold; 0: the policy's choice.
   std::vector<JobId> after;       // Starts when all of these have succeeded.
+  // Fails as soon as no worker that is attached may run it; else it waits for one.
+  bool fail_unsatisfiable = false;
 
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };

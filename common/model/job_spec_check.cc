@@ -62,6 +62,10 @@ absl::Status CheckResources(const JobSpec& spec, const Capabilities& can) {
   if (spec.device == DeviceChoice::kCpu && r.gpus_e4 != 0) {
     return Bad("device", reason::kBadResources, "is cpu, but resources.gpus asks for a GPU");
   }
+  if (spec.device == DeviceChoice::kCpu && r.gpu_memory_bytes != 0) {
+    return Bad("device", reason::kBadResources,
+               "is cpu, but resources.gpu_memory asks for a device's memory");
+  }
   return absl::OkStatus();
 }
 

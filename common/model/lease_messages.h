@@ -113,10 +113,13 @@ struct Crash {
   std::string signal;
 };
 
-// Leaves given back without blame.
+// Leaves given back without blame; or one that no device of the worker that may run it has the
+// memory for.
 struct Return {
   JobId job;
   LeafRun run;
+  uint64_t gpu_need_bytes = 0;    // not 0: what a device's budget must be at least …
+  uint64_t gpu_budget_bytes = 0;  // … and the largest that was tried
 };
 
 struct JobFault {
@@ -134,6 +137,12 @@ struct DeviceInfo {
   uint32_t cores = 0;
   uint64_t memory_bytes = 0;
   uint32_t groups = 0;
+  // Not of CPUs: what batches may use of memory_bytes, and what that follows from.
+  uint64_t budget_bytes = 0;
+  std::string budget_rule{};  // "90% of what is free (default)"
+  // Copied since the master started; only the master says so.
+  uint64_t bytes_up = 0;
+  uint64_t bytes_down = 0;
 };
 
 // Measured: a batch of n tasks takes fixed_seconds + n / tasks_per_second.

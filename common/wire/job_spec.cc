@@ -152,6 +152,7 @@ absl::Status DecodePolicy(v1::JobSpec* from, JobSpec* to) {
     to->after.emplace_back(job);
   }
   to->max_lease_leaves = from->max_lease_leaves();
+  to->fail_unsatisfiable = from->fail_unsatisfiable();
   return absl::OkStatus();
 }
 
@@ -190,6 +191,7 @@ static void EncodePolicy(const JobSpec& from, v1::JobSpec* to) {
   to->set_device(static_cast<v1::DeviceChoice>(static_cast<int>(from.device) + v1::AUTO));
   for (const JobId job : from.after) to->add_after(job.value());
   to->set_max_lease_leaves(from.max_lease_leaves);
+  to->set_fail_unsatisfiable(from.fail_unsatisfiable);
 }
 
 void Encode(const JobSpec& from, v1::JobSpec* to) {

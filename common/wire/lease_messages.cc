@@ -342,10 +342,14 @@ absl::Status Decode(worker::v1::Crash* from, Crash* to) {
 void Encode(const Return& from, worker::v1::Return* to) {
   to->set_job(from.job.value());
   Encode(from.run, to->mutable_run());
+  to->set_gpu_need_bytes(from.gpu_need_bytes);
+  to->set_gpu_budget_bytes(from.gpu_budget_bytes);
 }
 
 absl::Status Decode(const worker::v1::Return& from, Return* to) {
   RETURN_IF_ERROR(DecodeJob(from.job(), &to->job));
+  to->gpu_need_bytes = from.gpu_need_bytes();
+  to->gpu_budget_bytes = from.gpu_budget_bytes();
   return WithField(Decode(from.run(), &to->run), "run");
 }
 
@@ -408,6 +412,10 @@ void Encode(const DeviceInfo& from, v1::Device* to) {
   to->set_cores(from.cores);
   to->set_memory_bytes(from.memory_bytes);
   to->set_groups(from.groups);
+  to->set_budget_bytes(from.budget_bytes);
+  to->set_budget_rule(CleanText(from.budget_rule, WireLimits::kNameBytes));
+  to->set_bytes_up(from.bytes_up);
+  to->set_bytes_down(from.bytes_down);
 }
 
 static absl::Status DecodeKind(v1::DeviceKind from, std::string_view field, DeviceKind* to) {
@@ -431,6 +439,11 @@ absl::Status Decode(v1::Device* from, DeviceInfo* to) {
   to->cores = from->cores();
   to->memory_bytes = from->memory_bytes();
   to->groups = from->groups();
+  RETURN_IF_ERROR(CheckText(from->budget_rule(), WireLimits::kNameBytes, "budget_rule"));
+  to->budget_bytes = from->budget_bytes();
+  to->budget_rule = std::move(*from->mutable_budget_rule());
+  to->bytes_up = from->bytes_up();
+  to->bytes_down = from->bytes_down();
   return absl::OkStatus();
 }
 

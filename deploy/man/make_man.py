@@ -26,6 +26,7 @@ ENVIRONMENT = {
     "TANDEM_HASH_CACHE": "Where the hashes of uploaded files are remembered; ~/.cache/tandem/blob-ids.",
     "TANDEM_LOG": "debug, info, warning, error or off: what masters, workers and executors log.",
     "TANDEM_KERNEL_PATH": "Libraries of kernels, or folders of them, separated by colons; for workers.",
+    "TANDEM_GPU_MEMORY": "What jobs may use of each device's memory: 90%, 20GiB, DEVICE=SIZE; of workers started here.",
     "TANDEM_EMULATED": "Speed, memory and faults of workers' emulated devices, as docs/hybrid.md has them.",
     "TANDEM_ISA": "v2, v3 or v4: the build of the kernels to use, for tests.",
     "NO_COLOR": "When it is set and not empty, nothing is coloured.",

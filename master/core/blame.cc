@@ -78,9 +78,16 @@ std::string GivenUpText(const Job& job, const Retry& retry, uint64_t task, const
                 " times, last by ", crash.signal);
 }
 
-// The leaves end without having run to their end: all their tasks fail.
 void GiveUp(Turn& turn, Job& job, LeafRange leaves, const Retry& retry, const Crash& crash) {
   job.given_up_in_row += leaves.size();
+  FailLeaves(turn, job, leaves, retry.attempt,
+             [&](uint64_t task) { return GivenUpText(job, retry, task, crash); });
+}
+
+}  // namespace
+
+void FailLeaves(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt,
+                absl::FunctionRef<std::string(uint64_t task)> why) {
   const auto give_up = [&](LeafRange part) {
     const TaskRange tasks = job.tree().Tasks(part);
     LeavesDone done;
@@ -90,8 +97,7 @@ void GiveUp(Turn& turn, Job& job, LeafRange leaves, const Retry& retry, const Cr
     const uint64_t listed = std::min(tasks.size(), turn.state.options.limits.failures_listed_max);
     for (uint64_t i = 0; i < listed; ++i) {
       const uint64_t task = tasks.begin + i;
-      done.failures.push_back(
-          {.task = task, .attempt = retry.attempt, .reason = GivenUpText(job, retry, task, crash)});
+      done.failures.push_back({.task = task, .attempt = attempt, .reason = why(task)});
     }
     // An ordered reduction needs a partial of every leaf: this one has no value.
     if (job.reduction == ReductionKind::kOrdered) done.partial_id = job.partials.next_id();
@@ -103,6 +109,8 @@ void GiveUp(Turn& turn, Job& job, LeafRange leaves, const Retry& retry, const Cr
     give_up(leaves);
   }
 }
+
+namespace {
 
 // Notes a strike for leaves with equal attributes; for one task of a single leaf if that is known.
 // True: they are to be given up.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "master/core/large_leaves.h"
 #include "master/core/turn.h"
 
 namespace tandem::master {
@@ -94,8 +95,10 @@ void MasterCore::Step(const Event& event, MonoTime now, Effects* effects) {
     if (Job* job = state_.FindActive(id); job != nullptr) AfterProgress(turn, *job);
   }
   std::visit(Dispatch{turn}, event);
+  if (turn.workers_changed) FailWhatFitsNowhere(turn);
   Schedule(turn);
   if (turn.workers_changed) RefreshWaits(turn);
+  FailUnsatisfiable(turn);
   effects->workers_changed |= turn.workers_changed;
   FlushStatuses(turn);
   effects->next_deadline = state_.timers.empty()

@@ -12,7 +12,7 @@ JobAtWorkerView Look(const State& state, const Job& job, const Worker& worker) {
   using Fit = JobAtWorkerView::Fit;
   JobAtWorkerView view;
   view.job = job.id;
-  view.free_leaves = job.free.count() + job.free_suspects.count();
+  view.free_leaves = job.free.count() + job.free_suspects.count() + job.free_large.size();
   const auto at = worker.jobs.find(job.id);
   if (at != worker.jobs.end()) {
     view.leases = static_cast<uint64_t>(std::max<int64_t>(at->second.leases, 0));
@@ -26,6 +26,11 @@ JobAtWorkerView Look(const State& state, const Job& job, const Worker& worker) {
     view.fit = Fit::kNoDevice;
     view.note = StrCat("the job is for a ", job_class.device == DeviceChoice::kGpu ? "GPU" : "CPU",
                        ", and it has none");
+  } else if (!HasMemory(worker, job)) {
+    view.fit = Fit::kNoDevice;
+    view.note = StrCat("the job is to have ", HumanSize(job.spec().resources.gpu_memory_bytes),
+                       " of a device's memory, and its largest budget is ",
+                       HumanSize(worker.gpu_budget_bytes));
   } else if (at != worker.jobs.end() && at->second.unfit) {
     view.fit = Fit::kRefused;
     view.note = StrCat("it said that it cannot run the job: ", job.wait_note);

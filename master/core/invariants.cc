@@ -86,8 +86,8 @@ void MasterCore::CheckInvariants() const {
     CHECK_EQ(job->measured, measured);
     CHECK_EQ(job->leaves_per_second > 0, measured > 0);
     if (job->ready) CHECK_EQ(state_.classes[job->job_class].ready.at(job->rank), job.get());
-    CHECK_EQ(state_.tails.contains(id),
-             !job->ended() && !job->anything_free() && !job->leases.empty());
+    CHECK_EQ(state_.tails.contains(id), !job->ended() && job->free.empty() &&
+                                            job->free_suspects.empty() && !job->leases.empty());
   }
   uint64_t expected = 0;
   for (const auto& [id, worker] : state_.workers) {

@@ -69,7 +69,13 @@ void Job::CheckInvariants() const {
     CHECK(!free_suspects.Intersects(leaves));
   }
   for (LeafRange leaves : free_suspects) CHECK(!done.Intersects(leaves));
-  CHECK_EQ(done.count() + free.count() + free_suspects.count() + leased, tree().leaf_count());
+  for (const auto& [need, leaf] : free_large) {
+    CHECK(!done.Intersects({leaf, leaf + 1}));
+    CHECK(!free.Intersects({leaf, leaf + 1}));
+    CHECK(!free_suspects.Intersects({leaf, leaf + 1}));
+  }
+  CHECK_EQ(done.count() + free.count() + free_suspects.count() + free_large.size() + leased,
+           tree().leaf_count());
   size_t merging = 0;
   for (const auto& [n, merge] : merges) merging += merge.inputs.size();
   CHECK_EQ(partials.available() + merging, partials.size());

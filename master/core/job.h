@@ -4,7 +4,7 @@
 // The others, what is free, leased or waited for, are rebuilt or start afresh after a restart.
 //
 // Thread-safety: as a struct. Invariants: of an unfinished job each leaf is in exactly one of
-// `done`, `free`, `free_suspects` and `leases`.
+// `done`, `free`, `free_suspects`, `free_large` and `leases`.
 #ifndef TANDEM_MASTER_CORE_JOB_H_
 #define TANDEM_MASTER_CORE_JOB_H_
 
@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_set.h"
@@ -58,6 +59,8 @@ struct Job {
   // ---- not durable ----
   LeafSet free;
   LeafSet free_suspects;  // Free ones that run alone.
+  // Free ones for which a worker had not the memory, by the budget that a device must have.
+  absl::btree_set<std::pair<uint64_t, uint64_t>> free_large;  // (bytes, leaf)
   LeaseTable leases;
   std::map<uint64_t, MergeLease> merges;  // By lease number.
   uint32_t merge_failures = 0;
@@ -91,7 +94,9 @@ struct Job {
   const RangeTree& tree() const { return bound->tree; }
   bool ended() const { return Ended(phase); }
   bool all_done() const { return done.count() == tree().leaf_count(); }
-  bool anything_free() const { return !free.empty() || !free_suspects.empty(); }
+  bool anything_free() const {
+    return !free.empty() || !free_suspects.empty() || !free_large.empty();
+  }
   // Tasks of the leaves that are done. The last leaf may be shorter than the others.
   uint64_t tasks_done() const;
   double served_seconds() const {

@@ -1,6 +1,7 @@
 // A worker attaches: rejoin is reconciliation. It says what it holds; what the master still wants
 // of that is leased to it again under new numbers, and every older lease of it is void.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -54,12 +55,17 @@ void TakeDevices(Worker& worker, const std::vector<DeviceInfo>& devices) {
   worker.parallel = 0;
   worker.has_cpu = devices.empty();
   worker.has_gpu = false;
+  worker.gpu_budget_bytes = 0;
   for (const DeviceInfo& device : devices) {
     if (device.kind == DeviceKind::kCpu) {
       worker.has_cpu = true;
       worker.parallel += std::max<uint64_t>(1, device.cores);
     } else {
       worker.has_gpu = true;
+      // One that says none has no bound that the worker knows.
+      constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
+      const uint64_t budget = device.budget_bytes == 0 ? kAny : device.budget_bytes;
+      worker.gpu_budget_bytes = std::max(worker.gpu_budget_bytes, budget);
       worker.parallel += 2;  // A GPU holds two pieces.
     }
   }

@@ -11,6 +11,7 @@
 #include "common/base/reason.h"
 #include "common/base/strings.h"
 #include "common/model/former_life.h"
+#include "master/core/large_leaves.h"
 #include "master/core/reports.h"
 #include "master/core/turn.h"
 
@@ -227,6 +228,13 @@ void OnReturn(Turn& turn, Worker& worker, const Return& returned) {
   if (job != nullptr) TakeRun(turn, *job, worker, returned.run, &taken);
   if (taken.empty()) {
     ++turn.state.counters.stale_returns;
+    return;
+  }
+  if (returned.gpu_need_bytes > 0) {
+    for (const LeafInterval& leaves : taken) {
+      if (job->ended()) return;
+      OnTooLarge(turn, *job, RangeOf(leaves), returned.gpu_need_bytes, returned.gpu_budget_bytes);
+    }
     return;
   }
   Spurn(turn, worker, worker.jobs[job->id]);

@@ -92,6 +92,7 @@ void StealFor(Turn& turn, Worker& worker) {
     if (++looked_at > kJobsLookedAt) break;
     Job* job = state.FindActive(id);
     if (job == nullptr || !Fits(worker, state.classes[job->job_class])) continue;
+    if (!HasMemory(worker, *job)) continue;
     const auto at = worker.jobs.find(id);
     if (at != worker.jobs.end() && at->second.unfit) continue;
     if (stolen = StealOf(turn, *job, worker); stolen) break;
@@ -102,7 +103,8 @@ void StealFor(Turn& turn, Worker& worker) {
 }
 
 void RefreshTail(State& state, const Job& job) {
-  if (job.ended() || job.anything_free() || job.leases.empty()) {
+  const bool free = !job.free.empty() || !job.free_suspects.empty();
+  if (job.ended() || free || job.leases.empty()) {
     state.tails.erase(job.id);
   } else {
     state.tails.insert(job.id);

@@ -5,8 +5,11 @@
 #ifndef TANDEM_MASTER_CORE_REPORTS_H_
 #define TANDEM_MASTER_CORE_REPORTS_H_
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "master/core/turn.h"
 
 namespace tandem::master {
@@ -18,6 +21,9 @@ void OnCrash(Turn& turn, Worker& worker, const Crash& crash);
 // `retried`; the failures of those that stay go into the record.
 void SortFailures(Turn& turn, const Job& job, const std::vector<TaskFailure>& failures,
                   LeavesDone* done, LeafIntervals* retried);
+// The leaves end without having run to their end: all their tasks fail. They are in no other set.
+void FailLeaves(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt,
+                absl::FunctionRef<std::string(uint64_t task)> why);
 // A leaf runs again because of a task's own failure.
 void RetryAfterFailure(Turn& turn, Job& job, LeafRange leaf, uint32_t attempt);
 // A partial that is not taken: `retried` leaves run again alone, so that their failures spoil no

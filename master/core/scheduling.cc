@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "master/core/large_leaves.h"
 #include "master/core/merging.h"
 #include "master/core/recall.h"
 #include "master/core/turn.h"
@@ -24,8 +25,9 @@ bool Unfit(const Turn& turn, const Worker& worker, const Job& job) {
 
 // Has the job something free that this worker may have now? Suspects run one at a time.
 bool HasFor(const Turn& turn, const Job& job, const Worker& worker) {
-  if (Unfit(turn, worker, job)) return false;
-  return !job.free.empty() || worker.suspects == 0;
+  if (!HasMemory(worker, job) || Unfit(turn, worker, job)) return false;
+  return !job.free.empty() || (!job.free_suspects.empty() && worker.suspects == 0) ||
+         HasLarge(job, worker);
 }
 
 // The best job of one class for this worker. Ranks are brought up to date as they come to the top.
@@ -105,6 +107,14 @@ void GrantSuspect(Turn& turn, Job& job, Worker& worker) {
   SendGrant(turn, job, worker, NewRun(turn.state, worker, leaves, 0, retry), retry);
 }
 
+void GrantLarge(Turn& turn, Job& job, Worker& worker) {
+  const uint64_t leaf = job.free_large.begin()->second;
+  const LeafRange leaves{leaf, leaf + 1};
+  job.free_large.erase(job.free_large.begin());
+  const Retry* retry = job.retries.Find(leaf, leaves).retry;
+  SendGrant(turn, job, worker, NewRun(turn.state, worker, leaves, 0, retry), retry);
+}
+
 // Grants at most `leases` equal nodes from the left end of what is free; returns how many.
 uint64_t GrantRun(Turn& turn, Job& job, Worker& worker, uint64_t lease_leaves, uint64_t leases) {
   const LeafRange free = job.free.first();
@@ -131,6 +141,11 @@ uint64_t GrantRun(Turn& turn, Job& job, Worker& worker, uint64_t lease_leaves, u
 bool GrantSome(Turn& turn, Job& job, Worker& worker) {
   if (!job.free_suspects.empty() && worker.suspects == 0) {
     GrantSuspect(turn, job, worker);
+    RefreshReady(turn.state, job);
+    return true;
+  }
+  if (HasLarge(job, worker)) {
+    GrantLarge(turn, job, worker);
     RefreshReady(turn.state, job);
     return true;
   }

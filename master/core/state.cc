@@ -72,6 +72,11 @@ bool Fits(const Worker& worker, const JobClass& job_class) {
   return worker.kernels.contains(job_class.kernel);
 }
 
+bool HasMemory(const Worker& worker, const Job& job) {
+  const bool cpu = worker.has_cpu && job.spec().device != DeviceChoice::kGpu;
+  return cpu || job.spec().resources.gpu_memory_bytes <= worker.gpu_budget_bytes;
+}
+
 namespace {
 
 void CountKernel(KernelEntry& kernel, const KernelAtWorker& at, bool count) {

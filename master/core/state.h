@@ -112,6 +112,8 @@ struct State {
 void RefreshReady(State& state, Job& job);
 // Can this worker run jobs of the class at all (kernel and devices)?
 bool Fits(const Worker& worker, const JobClass& job_class);
+// … and has it a device with the memory that the job asks for, or a CPU where that will do?
+bool HasMemory(const Worker& worker, const Job& job);
 // Starts or stops counting the worker's kernels in the cluster's speed.
 void CountKernels(State& state, Worker& worker, bool count);
 // The worker's speed in a kernel that it has.

@@ -127,6 +127,7 @@ void EndJob(Turn& turn, Job& job, JobState state, std::string reason) {
       });
   job.free.Clear();
   job.free_suspects.Clear();
+  job.free_large.clear();
   for (WorkerId id : job.workers) {
     Worker* worker = turn.state.FindWorker(id);
     if (worker == nullptr) continue;
@@ -150,7 +151,7 @@ JobStatus MakeStatus(const State& state, const Job& job) {
                    .sequence = job.sequence,
                    .state = StateOf(job.phase),
                    .wait_reason = job.wait_reason,
-                   .reason = job.wait_note,
+                   .reason = WaitNote(state, job, job.wait_reason),
                    .task_count = job.tree().task_count(),
                    .tasks_done = job.tasks_done(),
                    .tasks_failed = job.tasks_failed,

@@ -88,7 +88,11 @@ void Schedule(Turn& turn);
 void EndRecovery(Turn& turn);
 // Why the job waits now.
 WaitReason WhyWaiting(const State& state, const Job& job);
+// … and what there is to say about it; may be empty.
+std::string WaitNote(const State& state, const Job& job, WaitReason why);
 void RefreshWaits(Turn& turn);
+// Ends those jobs that are not to wait and that no attached worker may run.
+void FailUnsatisfiable(Turn& turn);
 // Its status as of now; counts the sequence up.
 JobStatus MakeStatus(const State& state, const Job& job);
 void FlushStatuses(Turn& turn);

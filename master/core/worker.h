@@ -116,6 +116,7 @@ struct Worker {
   uint64_t parallel = 1;  // Leaves that it can run at once.
   bool has_cpu = true;
   bool has_gpu = false;
+  uint64_t gpu_budget_bytes = 0;                    // The largest of its devices', for batches.
   absl::btree_map<size_t, KernelAtWorker> kernels;  // By index in State::kernels.
   absl::btree_map<JobId, JobAtWorker> jobs;
   QueueLoad load;             // Everything held …

@@ -119,7 +119,9 @@ class Rules {
     } else if (job_.wait_reason != v1::WAIT_REASON_UNSPECIFIED) {
       const WaitText text = ExplainWait(job_.wait_reason);
       Add(v1::WaitReason_Name(job_.wait_reason), 0,
-          StrCat("it waits now: ", text.what, OtherBuilds()), text.advice);
+          StrCat("it waits now: ", text.what, OtherBuilds(), job_.reason.empty() ? "" : "; ",
+                 job_.reason),
+          text.advice);
     }
     if (auto devices = ExplainDevices(job_)) findings_.push_back(*std::move(devices));
     leading_ = findings_.size();
@@ -380,8 +382,10 @@ WaitText ExplainWait(v1::WaitReason reason) {
               "start a worker with the library that holds it (--kernel-path); `tandem kernel ls` "
               "shows what workers have"};
     case v1::RESOURCES:
-      return {"no worker that is attached has a device of the kind it asks for",
-              "add one that has, or submit it with --device auto"};
+      return {
+          "no worker that is attached has a device of the kind, and with the memory, that it "
+          "asks for",
+          "add one that has, or submit it with --device auto"};
     case v1::DEPENDENCY:
       return {"jobs that it comes after have not succeeded yet",
               "look at them with `tandem job "

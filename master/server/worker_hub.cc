@@ -77,11 +77,17 @@ bool WorkerHub::Welcome(const WelcomeWorker& welcome, const std::vector<Describe
   WorkerProfile& profile = profiles_[welcome.worker];
   const uint64_t leaves_done = profile.leaves_done;
   const uint64_t executors_lost = profile.executors_lost;
+  const std::vector<DeviceInfo> devices = std::move(profile.devices);
   v1::Usage usage = std::move(profile.usage);
   profile = std::move(it->second.profile);
   profile.leaves_done = leaves_done;
   profile.executors_lost = executors_lost;
   profile.usage = std::move(usage);
+  for (DeviceInfo& device : profile.devices) {
+    const auto before = std::ranges::find(devices, device.uuid, &DeviceInfo::uuid);
+    device.bytes_up = before == devices.end() ? 0 : before->bytes_up;
+    device.bytes_down = before == devices.end() ? 0 : before->bytes_down;
+  }
   peer = {.token = welcome.stream,
           .stream = std::move(it->second.stream),
           .draft = {},
@@ -213,6 +219,15 @@ void WorkerHub::NoteMessage(const FromWorker& message, absl::Time now) {
   }
   const auto lost = message.counters.find("executors_lost");
   if (lost != message.counters.end()) it->second.executors_lost += lost->second;
+  for (DeviceInfo& device : it->second.devices) {
+    if (device.kind == DeviceKind::kCpu) continue;
+    const auto grown = [&](std::string_view counter) -> uint64_t {
+      const auto found = message.counters.find(StrCat(counter, "@", device.uuid));
+      return found == message.counters.end() ? 0 : found->second;
+    };
+    device.bytes_up += grown("bytes_up");
+    device.bytes_down += grown("bytes_down");
+  }
 }
 
 WorkerLook WorkerHub::LookAt(WorkerId worker, v1::DeviceKind device) const {
@@ -232,6 +247,7 @@ WorkerLook WorkerHub::LookAt(WorkerId worker, v1::DeviceKind device) const {
 
 void WorkerHub::NoteCounters(const std::map<std::string, uint64_t>& grown) {
   for (const auto& [name, value] : grown) {
+    if (name.find('@') != std::string::npos) continue;  // of one device: its own
     const auto it = counters_.find(name);
     if (it != counters_.end()) {
       it->second += value;

@@ -61,7 +61,7 @@ class WorkerStream final
       public std::enable_shared_from_this<WorkerStream> {
  public:
   static constexpr int kUnhandledMax = 4;
-  static constexpr size_t kCountersMax = 64;
+  static constexpr size_t kCountersMax = 256;
   // Messages waiting to be written are merged up to this size.
   static constexpr size_t kMergedBytesMax = 512 << 10;
   // More than this waiting means that the worker does not read: it is cut off.

@@ -1,6 +1,7 @@
 // Asking a job's puller: what it is told of the lanes, and of what other jobs have on them.
 #include <algorithm>
 
+#include "common/base/reason.h"
 #include "common/base/strings.h"
 #include "worker/core/worker_core.h"
 
@@ -23,32 +24,47 @@ bool WorkerCore::Eligible(const JobState& job, DeviceIndex index) const {
       const bool chosen =
           job.info.device == DeviceChoice::kAuto || (job.info.device == DeviceChoice::kCpu) == cpu;
       const bool has = !device.kernels.has_value() || device.kernels->contains(job.info.kernel);
-      if (chosen && has && device.trouble.empty()) job.eligible |= uint64_t{1} << i;
+      const bool room = cpu || job.info.gpu_memory_bytes <= device.budget_bytes;
+      if (chosen && has && room && device.trouble.empty()) job.eligible |= uint64_t{1} << i;
     }
   }
   return ((job.eligible & ~job.barred) >> index & 1) != 0;
+}
+
+bool WorkerCore::Holds(DeviceIndex index, const LeaseRun& run) const {
+  return devices_[index].kind == DeviceKind::kCpu || run.need_bytes <= devices_[index].budget_bytes;
 }
 
 // Why no device of this worker may run the job; "": one may.
 std::string WorkerCore::WhyNowhere(const JobState& job) const {
   std::string trouble;
   bool lacks_kernel = false;
+  const WorkerDevice* largest = nullptr;  // of those that only have not the memory
   for (DeviceIndex index = 0; index < devices_.size(); ++index) {
     const WorkerDevice& device = devices_[index];
     if (Eligible(job, index)) return "";
     if ((device.kind == DeviceKind::kCpu) == (job.info.device == DeviceChoice::kGpu)) continue;
-    if (device.trouble.empty()) {
+    const bool has = !device.kernels.has_value() || device.kernels->contains(job.info.kernel);
+    if (device.trouble.empty() && !has) {
       lacks_kernel = true;
+    } else if (device.trouble.empty()) {
+      if (largest == nullptr || device.budget_bytes > largest->budget_bytes) largest = &device;
     } else if (trouble.empty()) {
       trouble = StrCat(device.name, " is out of service: ", device.trouble);
     }
   }
+  if (largest != nullptr) {
+    return StrCat(reason::kNoGpu, ": the job is to have ", HumanSize(job.info.gpu_memory_bytes),
+                  " of a device's memory (--gpu-memory), and the largest budget here is ",
+                  HumanSize(largest->budget_bytes), ", of ", largest->name);
+  }
   if (lacks_kernel) {
-    return StrCat("NO_GPU: the job is for a GPU, and this worker's have no form of ",
+    return StrCat(reason::kNoGpu, ": the job is for a GPU, and this worker's have no form of ",
                   job.info.kernel, "; submit it with --device auto");
   }
-  if (!trouble.empty()) return StrCat("NO_GPU: ", trouble);
-  return "NO_GPU: the job is for a GPU, and this worker has none; submit it with --device auto";
+  if (!trouble.empty()) return StrCat(reason::kNoGpu, ": ", trouble);
+  return StrCat(reason::kNoGpu,
+                ": the job is for a GPU, and this worker has none; submit it with --device auto");
 }
 
 JobOnDevice& WorkerCore::OnDevice(JobState* job, DeviceIndex device) const {
@@ -140,10 +156,15 @@ void WorkerCore::TellOthers(JobState* job, uint32_t index, MonoTime now) const {
   }
 }
 
-// Where nobody pulls from the other end results come in order.
+// Where nobody pulls from the other end results come in order. A device that has not the memory
+// for what lies at its end takes from the other.
 PoolEnd WorkerCore::EndAt(const JobState& job, DeviceIndex device) const {
   const bool both = job.pulls != nullptr && job.pulls->both_ends;
-  return both && devices_[device].kind == DeviceKind::kCpu ? PoolEnd::kBack : PoolEnd::kFront;
+  const bool back = both && devices_[device].kind == DeviceKind::kCpu;
+  const bool front_holds = Holds(device, job.pool.front());
+  const bool back_holds = Holds(device, job.pool.back());
+  return (back ? back_holds || !front_holds : back_holds && !front_holds) ? PoolEnd::kBack
+                                                                          : PoolEnd::kFront;
 }
 
 uint64_t WorkerCore::Ask(JobState* job, uint32_t index, PoolEnd end, MonoTime now) {
@@ -157,7 +178,9 @@ uint64_t WorkerCore::Ask(JobState* job, uint32_t index, PoolEnd end, MonoTime no
     own.told_rate = true;
     TellOthers(job, index, now);
   }
-  if ((end == PoolEnd::kFront ? job->pool.front() : job->pool.back()).suspect) return 1;
+  const LeaseRun& next = end == PoolEnd::kFront ? job->pool.front() : job->pool.back();
+  if (!Holds(lane.device, next)) return 0;
+  if (next.suspect || next.need_bytes > 0) return 1;
   const Puller::Decision decision =
       pulls.puller.Ask(index, now, {job->pool.leaves(), job->share_leaves});
   look_again_ = std::min(look_again_, decision.look_again);

@@ -24,6 +24,7 @@
 #define TANDEM_WORKER_CORE_EVENTS_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -39,6 +40,9 @@ namespace tandem::worker {
 
 using PieceId = uint64_t;
 using PushId = uint64_t;
+
+// The largest budget that counts.
+inline constexpr uint64_t kBudgetMax = std::numeric_limits<uint64_t>::max() / 2;
 
 // One life of one executor process. Numbers are never used again.
 using ExecutorId = uint64_t;
@@ -69,6 +73,7 @@ struct JobDescribed {
   absl::Duration time_limit = absl::InfiniteDuration();  // of one task
   double cost_ns_per_task = 0;                // the kernel's hint, on one core; 0: unknown
   DeviceChoice device = DeviceChoice::kAuto;  // which may run it; an emulated GPU is one of those
+  uint64_t gpu_memory_bytes = 0;              // a device with a smaller budget does not run it
 
   // Sums in floating point are folded up the tree: a piece is one node, a commit one node's
   // partial.
@@ -117,7 +122,8 @@ struct ExecutorReady {
 struct DeviceFound {
   std::string device;  // "emulated:0", "cuda:GPU-…": what StartExecutor will call it
   DeviceKind kind = DeviceKind::kGpu;
-  std::vector<std::string> kernels;  // identities of those that it has a form of
+  std::vector<std::string> kernels;    // identities of those that it has a form of
+  uint64_t budget_bytes = kBudgetMax;  // of its memory, for batches
 };
 // It is out of service, and why; or, when there is no trouble, in service again.
 struct DeviceTroubled {
@@ -173,6 +179,15 @@ struct PieceShrunk {
   PieceId piece = 0;
   uint64_t leaves = 0;
 };
+// A piece of one leaf was not run: it needs so much of the device's memory. A need within the
+// budget says that others have it now.
+struct PieceTooLarge {
+  ExecutorId executor = 0;
+  PieceId piece = 0;
+  uint64_t need_bytes = 0;
+  uint64_t budget_bytes = 0;
+  std::string reason;
+};
 struct JobErrored {
   ExecutorId executor = 0;
   JobId job;
@@ -198,11 +213,12 @@ struct FormerLife {
 };
 struct Shutdown {};  // finish what runs, return the rest, leave; without a master: leave at once
 
-using Event = std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted,
-                           Recalled, OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady,
-                           ExecutorLost, DeviceFound, DeviceTroubled, PieceFinished,
-                           PartialFinished, MergeFinished, PieceReturned, PieceShrunk, JobErrored,
-                           PushDone, PushFailed, Tick, FormerLife, Shutdown>;
+using Event =
+    std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted, Recalled,
+                 OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady, ExecutorLost,
+                 DeviceFound, DeviceTroubled, PieceFinished, PartialFinished, MergeFinished,
+                 PieceReturned, PieceShrunk, PieceTooLarge, JobErrored, PushDone, PushFailed, Tick,
+                 FormerLife, Shutdown>;
 
 // ---- effects ----
 

@@ -45,6 +45,7 @@ void WorkerCore::On(PieceFinished event, MonoTime now, Effects* effects) {
   JobOnDevice& on = OnDevice(job, device);
   if (!event.first_launch) Learn(job, device, static_cast<double>(range.size()), event.busy);
   on.proven_leaves = std::max(on.proven_leaves, piece.run.count());
+  on.too_large = 0;
   // Too many failures for one message: in halves.
   if (!event.accumulated && piece.run.count() > 1 && piece.renewed.empty() &&
       FailureBytes(event.failures) > options_.report_bytes_max) {
@@ -137,6 +138,7 @@ void WorkerCore::On(JobErrored event, MonoTime now, Effects* effects) {
   const bool bars = own && said->second->device != kCpuDevice && Eligible(*job, kCpuDevice);
   if (bars) {
     job->barred |= uint64_t{1} << said->second->device;
+    ReturnWhatFitsNowhere(job, effects);
   } else if (job != nullptr && (own || event.executor == 0)) {
     const MonoTime until =
         event.executor == 0 ? MonoTime::InfiniteFuture() : now + options_.refusal;

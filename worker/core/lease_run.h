@@ -24,6 +24,7 @@ struct LeaseRun {
   uint8_t level = 0;
   bool suspect = false;
   uint32_t attempt = 0;
+  uint64_t need_bytes = 0;  // 0, or what a device's budget must be: a smaller one was too small
   std::shared_ptr<const std::vector<uint64_t>> skip_tasks;  // of the whole grant; may be null
 
   uint64_t first() const { return leaves.first; }
@@ -35,7 +36,8 @@ struct LeaseRun {
   uint64_t Leases() const { return NumberOf(end() - 1) - NumberOf(first()) + 1; }
   LeafRun ToLeafRun() const { return {NumberOf(leaves.first), leaves}; }
   bool SameGrant(const LeaseRun& other) const {
-    return base == other.base && base_leaf == other.base_leaf && level == other.level;
+    return base == other.base && base_leaf == other.base_leaf && level == other.level &&
+           need_bytes == other.need_bytes;
   }
   // True when `next` goes on where this run ends.
   bool Precedes(const LeaseRun& next) const { return end() == next.first() && SameGrant(next); }

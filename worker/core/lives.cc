@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/reason.h"
 #include "common/base/strings.h"
 #include "worker/core/worker_core.h"
 
@@ -15,6 +16,7 @@ void WorkerCore::On(DeviceFound event, MonoTime, Effects*) {
     if (devices_.size() >= kDevicesMax) return;  // The shell says so: it knows the limit.
     device = devices_.insert(devices_.end(), WorkerDevice{event.device, event.kind, {}, ""});
   }
+  device->budget_bytes = std::min(event.budget_bytes, kBudgetMax);
   device->kernels.emplace(event.kernels.begin(), event.kernels.end());
   ++devices_version_;
 }
@@ -31,7 +33,10 @@ void WorkerCore::On(DeviceTroubled event, MonoTime, Effects* effects) {
     }
   }
   if (event.trouble.empty()) return;
-  for (auto& [id, job] : jobs_) RefuseIfNowhere(&job, effects);
+  for (auto& [id, job] : jobs_) {
+    RefuseIfNowhere(&job, effects);
+    ReturnWhatFitsNowhere(&job, effects);
+  }
 }
 
 // A job that no device here may run goes back, with the reason.
@@ -131,7 +136,7 @@ void WorkerCore::CountLoss(JobId id, const ExecutorLost& event, MonoTime now, Ef
   JobState* job = FindJob(id);
   if (job == nullptr || ++job->losses < options_.losses_max) return;
   const std::string reason =
-      StrCat("CRASH_LIMIT: the executor ended ", std::exchange(job->losses, 0),
+      StrCat(reason::kCrashLimit, ": the executor ended ", std::exchange(job->losses, 0),
              " times in a row before anything of the job had begun, last with ", event.how);
   RefuseJob(job, {id, reason}, now + options_.refusal, effects);
 }
@@ -204,8 +209,8 @@ void WorkerCore::LoseMerge(InFlightPiece piece, const ExecutorLost& event, Effec
   item.kind = OutItem::Kind::kMerge;
   item.job = piece.job;
   item.merge_n = work.grant.n;
-  item.text = StrCat("EXECUTOR_LOST: the executor ended (", event.how, ") each of ", work.losses,
-                     " times that this merge ran");
+  item.text = StrCat(reason::kExecutorLost, ": the executor ended (", event.how, ") each of ",
+                     work.losses, " times that this merge ran");
   outbox_.Add(std::move(item), 0, {}, effects);
 }
 
@@ -213,7 +218,7 @@ void WorkerCore::LoseMerge(InFlightPiece piece, const ExecutorLost& event, Effec
 void WorkerCore::GiveUpOn(OwnersExecutor* executor, const std::string& how, MonoTime now,
                           Effects* effects) {
   const std::string reason =
-      StrCat("EXECUTOR_LOST: the executor ended ", executor->losses,
+      StrCat(reason::kExecutorLost, ": the executor ended ", executor->losses,
              " times in a row before it was given anything, last with ", how);
   executor->losses = 0;
   for (auto& entry : jobs_) {

@@ -38,6 +38,9 @@ struct PullOptions {
   uint32_t asks_busy_max = 4;
   uint32_t looks_max = 1024;         // at jobs that the lane's device may not run
   uint32_t take_back_jobs_max = 64;  // that are looked at, at a time
+  // Leaves in a row for which a device has not the memory, before it gets no more of the job,
+  // where another here may run it.
+  uint32_t too_large_max = 4;
 };
 
 // When an accumulator is closed and its partial pushed.

@@ -210,7 +210,10 @@ void Outbox::FillReport(Entry* entry, tandem::Report* report) {
           {item.job, item.runs.front().ToLeafRun(), item.task_known, item.task, item.text});
       return;
     case OutItem::Kind::kReturn:
-      for (const LeaseRun& run : item.runs) report->returns.push_back({item.job, run.ToLeafRun()});
+      for (const LeaseRun& run : item.runs) {
+        report->returns.push_back(
+            {item.job, run.ToLeafRun(), item.gpu_need_bytes, item.gpu_budget_bytes});
+      }
       return;
   }
 }

@@ -47,8 +47,9 @@ struct WorkerDevice {
   std::string name;  // "cpu", "emulated:0": how the shell knows it
   DeviceKind kind = DeviceKind::kCpu;
   std::optional<absl::btree_set<std::string>>
-      kernels;          // identities that it has a form of; else all
-  std::string trouble;  // not empty: out of service, and why
+      kernels;                         // identities that it has a form of; else all
+  std::string trouble;                 // not empty: out of service, and why
+  uint64_t budget_bytes = kBudgetMax;  // of its memory, for batches
 };
 
 struct OwnerState;
@@ -141,6 +142,7 @@ struct JobOnDevice {
   Accumulator accumulator;
   RateModel rate;              // one task, on one lane
   uint64_t proven_leaves = 0;  // of the largest piece that has finished
+  uint32_t too_large = 0;      // single leaves, since then
 };
 
 struct JobState {
@@ -151,7 +153,7 @@ struct JobState {
   // Devices that may run it, a bit each, as of a version of them.
   mutable uint64_t eligible = 0;
   mutable uint64_t eligible_version = 0;
-  uint64_t barred = 0;  // devices whose executor refused it, while the CPU runs it
+  uint64_t barred = 0;  // devices that refused it, or too many of its leaves, while another runs it
 
   Pool pool;
   uint64_t order = 0;  // its key in owner->runnable; 0: not there

@@ -44,8 +44,8 @@ void WorkerCore::TakeBackOf(JobState* job, bool idle, MonoTime now, Effects* eff
 void WorkerCore::TakeBackPiece(JobState* job, const Puller::Steal& steal, Effects* effects) {
   job->pulls->puller.Stealing(steal);
   InFlightPiece& piece = pieces_.at(steal.piece);
-  // It is coming already; or it cannot be divided.
-  if (piece.recalled || piece.run.suspect) return;
+  // It is coming already; or it cannot be divided; or it is where it is because of its size.
+  if (piece.recalled || piece.run.suspect || piece.run.need_bytes > 0) return;
   const ExecutorId executor = piece.executor->id;
   const uint64_t leaves = piece.run.count();
   const bool divides = !job->info.whole_nodes() && piece.renewed.empty();

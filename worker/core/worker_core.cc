@@ -164,6 +164,10 @@ void WorkerCore::Accept(JobState* job, LeaseRun run, bool front, Effects* effect
     Return(job->info.job, {std::move(run)}, effects);
     return;
   }
+  if (run.need_bytes > 0 && !HeldSomewhere(*job, run)) {
+    const uint64_t budget = run.need_bytes - 1;
+    return ReturnTooLarge(job->info.job, std::move(run), budget, effects);
+  }
   if (front) {
     job->pool.PushFront(std::move(run));
   } else {

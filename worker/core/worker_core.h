@@ -114,7 +114,8 @@ class WorkerCore {
   void On(PartialFinished event, MonoTime now, Effects* effects);
   void On(MergeFinished event, MonoTime now, Effects* effects);
   void On(PieceReturned event, MonoTime now, Effects* effects);
-  void On(PieceShrunk event, MonoTime now, Effects* effects);  // take_back.cc
+  void On(PieceShrunk event, MonoTime now, Effects* effects);    // take_back.cc
+  void On(PieceTooLarge event, MonoTime now, Effects* effects);  // too_large.cc
   void On(JobErrored event, MonoTime now, Effects* effects);
   // True: the start page says what of it had begun.
   bool LosePiece(InFlightPiece piece, const ExecutorLost& event, Effects* effects);
@@ -161,6 +162,8 @@ class WorkerCore {
   void SetUp(OwnersExecutor* executor, JobId job, Effects* effects);
   // asking.cc: which devices may run a job, its puller, and what that must be told
   bool Eligible(const JobState& job, DeviceIndex device) const;
+  // Has its budget room for the run's leaves, as far as is known?
+  bool Holds(DeviceIndex device, const LeaseRun& run) const;
   std::string WhyNowhere(const JobState& job) const;
   JobOnDevice& OnDevice(JobState* job, DeviceIndex device) const;
   Estimate EstimateOf(const JobState& job, DeviceIndex device) const;
@@ -179,6 +182,11 @@ class WorkerCore {
   void TakeBack(MonoTime now, Effects* effects);
   void TakeBackOf(JobState* job, bool idle, MonoTime now, Effects* effects);
   void TakeBackPiece(JobState* job, const Puller::Steal& steal, Effects* effects);
+  // too_large.cc
+  bool HeldSomewhere(const JobState& job, const LeaseRun& run) const;
+  void ReturnTooLarge(JobId job, LeaseRun run, uint64_t budget_bytes, Effects* effects);
+  // What waits for a device that may not run the job any more.
+  void ReturnWhatFitsNowhere(JobState* job, Effects* effects);
   // worker_core.cc: shared steps
   JobState* FindJob(JobId id);
   void Accept(JobState* job, LeaseRun run, bool front, Effects* effects);

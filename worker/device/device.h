@@ -53,6 +53,7 @@ struct DeviceProperties {
   std::string uuid;  // GPUs
   uint32_t cores = 0;
   uint64_t memory_bytes = 0;
+  uint64_t budget_bytes = 0;  // with own_memory: what batches may use of it
   uint32_t lanes = 0;
   uint32_t slots = 0;       // of the start log: slot numbers are below this
   bool own_memory = false;  // it needs every part's buffers
@@ -136,6 +137,9 @@ struct Batch {
   std::function<void(Batch*)> done;
   // May run on the thread that submits it, when it is short enough.
   bool may_run_here = false;
+  // Of a device with a memory of its own: what is set apart for it at least while it is there. More
+  // than the budget is too large.
+  uint64_t memory_bytes = 0;
 
   // Set before `done`.
   absl::Status status;
@@ -150,6 +154,10 @@ struct Batch {
   bool first_launch = false;  // of its kernel on this device, which costs more than others
   // What `status` says is that it is too large: nothing of it was run. Parts of it may fit.
   bool too_large = false;
+  // Then: what it needs of the device's memory, and the budget. Of the two that which is short: a
+  // need within the budget says that others have the memory now.
+  uint64_t need_bytes = 0;
+  uint64_t budget_bytes = 0;
 };
 
 // Host work that is no kernel's: merging partials.

@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Device>> EmulatedOf(const ExecutorLaunch& launch,
   const char* const environment = std::getenv("TANDEM_EMULATED");
   ASSIGN_OR_RETURN(const EmulatedOptions emulated,
                    ParseEmulated(launch.device, environment == nullptr ? "" : environment));
-  return GpuDeviceOf(std::make_unique<EmulatedGpu>(emulated), DeviceKind::kEmulated, slots, log);
+  return GpuDeviceOf(std::make_unique<EmulatedGpu>(emulated), DeviceKind::kEmulated, launch, slots,
+                     log);
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ void Executor::DispatchLane(uint32_t index) {
 bool Executor::Joins(const Run& run, const Piece& piece) const {
   const Piece& first = *run.pieces.front();
   if (piece.job()->kernel() != first.job()->kernel() || piece.suspect() || first.suspect() ||
-      Pinned(piece.job()->bound()) != Pinned(first.job()->bound())) {
+      Pinned(piece.job()->bound()) != Pinned(first.job()->bound()) ||
+      piece.job()->gpu_memory_bytes() != first.job()->gpu_memory_bytes()) {
     return false;
   }
   if (run.pieces.size() >= limits_.merge_pieces_max) return false;
@@ -146,6 +147,7 @@ void Executor::SubmitRun(std::unique_ptr<Run> run) {
   Batch& batch = raw->batch;
   batch.kernel = raw->pieces.front()->job()->kernel();
   batch.may_run_here = known && !before && !after;
+  batch.memory_bytes = raw->pieces.front()->job()->gpu_memory_bytes();
   if (before) {
     batch.before = [raw](HostCrew& crew) {
       const int64_t start = LoopNanos();
@@ -260,7 +262,7 @@ void Executor::TakeCut(Run* run) {
 // The device has no room for all of them at a time: half of them, and then the others.
 void Executor::HalveRun(std::unique_ptr<Run> run) {
   Count("halved_batches", 1);
-  if (run->pieces.size() == 1) return HalvePiece(run->pieces.front(), run->batch.status);
+  if (run->pieces.size() == 1) return HalvePiece(run->pieces.front(), run->batch);
   const size_t half = run->pieces.size() / 2;
   for (const auto& [begin, end] : {std::pair(size_t{0}, half), {half, run->pieces.size()}}) {
     auto part = std::make_unique<Run>();
@@ -276,7 +278,7 @@ void Executor::HalveRun(std::unique_ptr<Run> run) {
 }
 
 // The far half of its leaves goes back; one leaf alone is too large for this device.
-void Executor::HalvePiece(Piece* piece, const absl::Status& status) {
+void Executor::HalvePiece(Piece* piece, const Batch& batch) {
   if (piece->accumulator != nullptr && piece->job()->accumulates()) {
     QuitAccumulator(piece);
   }
@@ -285,9 +287,13 @@ void Executor::HalvePiece(Piece* piece, const absl::Status& status) {
     SayShrunk(piece->id(), kept);
     return Restart(piece, kept);
   }
-  SayJobError(piece->job()->id(),
-              StrCat("GPU_OOM: one leaf of the job is too large: ", ToStd(status.message())), false,
-              piece->id());
+  executor::v1::TooLarge* too_large = reply_.add_too_large();
+  too_large->set_piece(piece->id());
+  too_large->set_need_bytes(batch.need_bytes);
+  too_large->set_budget_bytes(batch.budget_bytes);
+  too_large->set_reason(StrCat(
+      reason::kGpuOom, ": one leaf of the job is too large: ", ToStd(batch.status.message())));
+  has_reply_ = true;
   ErasePiece(piece);
 }
 

@@ -66,7 +66,7 @@ void Executor::SayReady() {
   }
   ready->set_shrinks(true);
   wire::Encode(DeviceInfo{device.kind, device.model, device.uuid, device.cores, device.memory_bytes,
-                          device.lanes},
+                          device.lanes, device.budget_bytes},
                ready->mutable_device());
   has_reply_ = true;
 }

@@ -125,7 +125,7 @@ class Executor {
   void SubmitRun(std::unique_ptr<Run> run);
   void TakeCut(Run* run);
   void HalveRun(std::unique_ptr<Run> run);
-  void HalvePiece(Piece* piece, const absl::Status& status);
+  void HalvePiece(Piece* piece, const Batch& batch);
   void RunDone(Run* run);
   PieceCost CostOf(const Run& run, double share) const;
   void FinishPiece(Piece* piece, int64_t failed);

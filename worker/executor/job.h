@@ -73,6 +73,8 @@ class Job {
   bool accumulates() const { return accumulates_; }
   // Of one partial (of no tasks, where it grows with them); 0 without reductions.
   uint64_t partial_bytes() const { return partial_bytes_; }
+  // What a batch of it is to have of a device's memory; 0: what it needs.
+  uint64_t gpu_memory_bytes() const { return bound_.spec.resources.gpu_memory_bytes; }
   bool may_fail() const { return kernel_->fault_count > 1 || bound_.kernel.host_stages; }
 
   TaskCost cost;

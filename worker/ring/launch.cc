@@ -43,6 +43,10 @@ absl::Status SetField(std::string_view name, std::string_view value, ExecutorLau
     return ParseNumber(name, value, &launch->groups);
   } else if (name == "cache-bytes") {
     return ParseNumber(name, value, &launch->cache_bytes_max);
+  } else if (name == "memory") {
+    launch->memory = value;
+  } else if (name == "pinned-bytes") {
+    return ParseNumber(name, value, &launch->pinned_bytes_max);
   } else if (name == "parent-pid") {
     return ParseNumber(name, value, &launch->parent_pid);
   } else if (name == "local-data") {
@@ -88,6 +92,8 @@ std::vector<std::string> ToArguments(const ExecutorLaunch& launch) {
       StrCat("--groups=", launch.groups),
       StrCat("--local-data=", launch.local_data ? "auto" : "never"),
       StrCat("--cache-bytes=", launch.cache_bytes_max),
+      StrCat("--memory=", launch.memory),
+      StrCat("--pinned-bytes=", launch.pinned_bytes_max),
       StrCat("--parent-pid=", launch.parent_pid)};
   for (const std::string& library : launch.kernel_libraries) {
     arguments.push_back(StrCat("--kernel-library=", library));

@@ -36,6 +36,8 @@ struct ExecutorLaunch {
   std::vector<std::string> kernel_libraries;  // files, each found good by a probe
   bool local_data = true;                     // the master's own files may be mapped (same host)
   uint64_t cache_bytes_max = 0;               // 0: the executor's default
+  std::string memory = "90%";                 // of a device with its own, as MemoryShare has it
+  uint64_t pinned_bytes_max = 0;              // 0: the executor's default
   int64_t parent_pid = 0;                     // it ends when this process is no longer its parent
   friend bool operator==(const ExecutorLaunch&, const ExecutorLaunch&) = default;
 };

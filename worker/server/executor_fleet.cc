@@ -35,10 +35,16 @@ bool HasEnded(const ExecutorProcess& process) {
 
 }  // namespace
 
+std::string_view UuidOf(std::string_view device) {
+  const std::string_view name = device.substr(device.find(':') + 1);
+  return name.substr(0, name.find(';'));
+}
+
 void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* events) {
   ExecutorLaunch launch = options_.launch;
   launch.owner = effect.owner;
   launch.device = effect.device;
+  launch.memory = options_.gpu_memory.For(UuidOf(effect.device)).ToString();
   launch.directory = identity_->OwnerDirectory(effect.owner);
   launch.start_page = identity_->StartPagePath(effect.executor);
   launch.local_data = local_data_;
@@ -157,7 +163,12 @@ bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* event
                                       incoming_.ready().shrinks()});
       ready_.push_back(std::move(*incoming_.mutable_ready()));
     }
-    for (const auto& [name, count] : incoming_.counters()) counters_[name] += count;
+    for (const auto& [name, count] : incoming_.counters()) {
+      counters_[name] += count;
+      if (name == "bytes_up" || name == "bytes_down") {
+        counters_[StrCat(name, "@", UuidOf(live->device))] += count;
+      }
+    }
     for (const tandem::v1::JobUsage& usage : incoming_.usages()) usage_.Add(usage);
     const absl::Status status = ToEvents(id, *live->process->staging(), &incoming_, events);
     if (!status.ok()) Break(live, id, ToStd(status.message()));

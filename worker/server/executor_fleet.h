@@ -21,12 +21,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/data/handover.h"
+#include "common/model/gpu_memory.h"
 #include "common/wire/usage.h"
 #include "tandem/executor/v1/executor.pb.h"
 #include "worker/core/events.h"
@@ -41,11 +43,15 @@ struct FleetOptions {
   std::string program;
   std::string cuda_program;  // for devices of CUDA
   ExecutorLaunch launch;     // what is the same for all: cores, groups, cache
+  GpuMemory gpu_memory;      // of each device
   absl::Duration ready_max = absl::Seconds(30);
   // Between two looks for what runs too long.
   absl::Duration look_min = absl::Milliseconds(5);
   absl::Duration look_max = absl::Seconds(1);
 };
+
+// The name within a device's: "GPU-1f0e…" of "cuda:GPU-1f0e…".
+std::string_view UuidOf(std::string_view device);
 
 // What a start page says, in the core's terms.
 Suspect SuspectOf(const Started& started);

@@ -1,6 +1,7 @@
 #include "worker/server/options.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "common/cli/error_file.h"
 #include "common/cli/option_types.h"
 #include "common/cli/usage.h"
+#include "common/model/gpu_memory.h"
 #include "common/rpc/channel.h"
 #include "worker/device/nvml/nvml_library.h"
 #include "worker/ring/launch.h"
@@ -21,13 +23,21 @@
 namespace tandem::worker {
 namespace {
 
+// The least that a cache or pinned memory may have.
+constexpr uint64_t kHostBudgetLeast = uint64_t{16} << 20;
+
+uint64_t MemoryOfThisServer() {
+  const int64_t pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
+}
+
 struct RawFlags {
   WorkerOptions options;
   std::string cores;
   uint32_t cores_max = 0;
   std::string local_data = "auto";
   std::string on_master_lost = "finish";
-  std::string cache_size;
+  std::string cache_size, pinned_memory, gpu_memory;
   std::vector<std::string> kernel_paths;
   std::string gpus = "auto";
   std::string gpu_time_limit = "30s";
@@ -102,6 +112,15 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "How long NVIDIA's driver may take to say what there is; then it goes on without")
       ->type_name("DURATION")
       ->capture_default_str();
+  app->add_option("--gpu-memory", raw->gpu_memory,
+                  "What jobs may use of each device's memory: a share of what is free, or a size "
+                  "(20GiB); DEVICE=SIZE, behind a comma, for one device. Default: "
+                  "TANDEM_GPU_MEMORY, else 90%")
+      ->type_name("SIZE|PERCENT");
+  app->add_option("--pinned-memory", raw->pinned_memory,
+                  "Of the host's memory for copies to and from each device, an owner (1GiB); "
+                  "16MiB at least")
+      ->type_name("SIZE");
   options.nvml = kNvmlPath;
   app->add_option("--nvml", options.nvml,
                   "NVIDIA's management library, which tells of GPUs that fail")
@@ -127,11 +146,53 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "How long a library may take to load")
       ->type_name("DURATION")
       ->capture_default_str();
-  app->add_option("--cache-size", raw->cache_size, "Of one owner's operands on this server (16GiB)")
+  app->add_option("--cache-size", raw->cache_size,
+                  "Of one owner's operands on this server (16GiB); 16MiB at least")
       ->type_name("SIZE");
   app->add_option("--error-file", options.error_file,
                   "Write why it could not start to this file, for the program that starts it")
       ->type_name("FILE");
+}
+
+// Flag, else environment, else default; with who said so.
+absl::Status TakeGpuMemory(const std::string& flag, WorkerOptions* options) {
+  const char* const environment = std::getenv(kGpuMemoryVariable);
+  std::string text = kGpuMemoryDefault;
+  if (!flag.empty()) {
+    text = flag;
+    options->gpu_memory_origin = "--gpu-memory";
+  } else if (environment != nullptr && *environment != '\0') {
+    text = environment;
+    options->gpu_memory_origin = kGpuMemoryVariable;
+  }
+  absl::StatusOr<GpuMemory> memory = GpuMemory::Parse(text);
+  if (!memory.ok()) {
+    return WithField(WithContext(memory.status(), options->gpu_memory_origin), "--gpu-memory");
+  }
+  options->gpu_memory = *std::move(memory);
+  return absl::OkStatus();
+}
+
+// A budget of host memory. `most`: 0: any.
+absl::Status TakeBudget(const char* flag, const std::string& text, uint64_t most, uint64_t* bytes) {
+  if (text.empty()) return absl::OkStatus();
+  const absl::StatusOr<uint64_t> size = ParseSize(text);
+  if (!size.ok()) return WithField(WithContext(size.status(), flag), flag);
+  if (*size < kHostBudgetLeast) {
+    return WithField(
+        InvalidError(reason::kBadArgument,
+                     StrCat(flag, " ", Quoted(text), " is less than ", HumanSize(kHostBudgetLeast),
+                            ", which a batch may need at least")),
+        flag);
+  }
+  if (most > 0 && *size > most) {
+    return WithField(InvalidError(reason::kBadArgument,
+                                  StrCat(flag, " ", Quoted(text), " is more than this server's ",
+                                         HumanSize(most), " of memory; give it less")),
+                     flag);
+  }
+  *bytes = *size;
+  return absl::OkStatus();
 }
 
 absl::Status Complete(RawFlags* raw) {
@@ -148,9 +209,11 @@ absl::Status Complete(RawFlags* raw) {
                         StrCat("--cpu-groups ", options.cpu_groups, " is more than the ",
                                options.cores.size(), " cores there are"));
   }
-  if (!raw->cache_size.empty()) {
-    ASSIGN_OR_RETURN(options.cache_bytes_max, ParseSize(raw->cache_size));
-  }
+  RETURN_IF_ERROR(TakeGpuMemory(raw->gpu_memory, &options));
+  // The cache is files; what is pinned is memory.
+  RETURN_IF_ERROR(TakeBudget("--cache-size", raw->cache_size, 0, &options.cache_bytes_max));
+  RETURN_IF_ERROR(TakeBudget("--pinned-memory", raw->pinned_memory, MemoryOfThisServer(),
+                             &options.pinned_bytes_max));
   options.local_data = raw->local_data == "auto";
   options.finish_when_master_lost = raw->on_master_lost == "finish";
   options.kernel_paths = KernelPaths(raw->kernel_paths);

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/model/gpu_memory.h"
 
 namespace tandem::worker {
 
@@ -31,12 +32,15 @@ struct WorkerOptions {
   uint32_t emulated_gpus = 0;           // devices that behave like GPUs, without one
   bool gpus = true;                     // those that CUDA sees
   absl::Duration gpu_time_limit = absl::Seconds(30);  // for finding them
+  GpuMemory gpu_memory;                               // of devices, that jobs may use …
+  std::string gpu_memory_origin = "default";          // … and who said so
   std::string nvml;                                   // NVIDIA's management library
   std::string executor;                               // the program; never empty once parsed
   std::vector<std::string> kernel_paths;              // folders and files
   absl::Duration kernel_load_limit = absl::Seconds(10);
-  uint64_t cache_bytes_max = 0;  // 0: the executor's default
-  std::string error_file;        // where it is written why it could not start; may be empty
+  uint64_t cache_bytes_max = 0;   // of an owner's operands; 0: the executor's default
+  uint64_t pinned_bytes_max = 0;  // of the host's memory, for copies, a device and owner; as above
+  std::string error_file;         // where it is written why it could not start; may be empty
 };
 
 // The options, or the exit code of a program that has said what there was to say (help, an error).

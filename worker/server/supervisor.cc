@@ -43,6 +43,8 @@ FleetOptions FleetOptionsOf(const WorkerOptions& options) {
   fleet.launch.cores = options.cores;
   fleet.launch.groups = options.cpu_groups;
   fleet.launch.cache_bytes_max = options.cache_bytes_max;
+  fleet.launch.pinned_bytes_max = options.pinned_bytes_max;
+  fleet.gpu_memory = options.gpu_memory;
   return fleet;
 }
 
@@ -95,8 +97,9 @@ absl::Status Supervisor::Run() {
   fleet_.UseKernelLibraries(std::move(libraries.files));
   if (former.suspects.empty()) identity_.DropLeftovers();
   RETURN_IF_ERROR(FindKernels());
-  FindEmulated();
-  if (cuda != nullptr) FindCuda(cuda.get());
+  RETURN_IF_ERROR(FindEmulated());
+  if (cuda != nullptr) RETURN_IF_ERROR(FindCuda(cuda.get()));
+  WarnOfUnknownDevices();
   events_.push_back(std::move(former));
   TLOG(Info, "worker_starts", "name", identity_.name(), "master", options_.master, "cores",
        FormatCpuList(options_.cores), "kernels", kernels_.size(), "directory",

@@ -49,12 +49,14 @@ class Supervisor {
  private:
   // supervisor_devices.cc
   absl::Status FindKernels();
-  void FindEmulated();
-  void FindCuda(CudaSearch* search);
+  // Errors: INVALID_ARGUMENT when jobs may use more of a device's memory than it has.
+  absl::Status FindEmulated();
+  absl::Status FindCuda(CudaSearch* search);
+  void WarnOfUnknownDevices();
   void WatchGpus();
   // Beside the CPU; `ready`: as its executor, or that of one of the same kind, has said.
-  void AddDevice(const std::string& name, const std::string& uuid,
-                 const executor::v1::Ready& ready);
+  absl::Status AddDevice(const std::string& name, const std::string& uuid,
+                         const executor::v1::Ready& ready);
   // What an executor on the device says of itself, from one that is started to be asked and ended.
   absl::StatusOr<executor::v1::Ready> AskExecutor(const std::string& device);
   void EndAsked();

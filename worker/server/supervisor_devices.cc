@@ -29,25 +29,36 @@ absl::Status Supervisor::FindKernels() {
 }
 
 // A worker goes on with its CPU when nothing else can be had, and says so.
-void Supervisor::FindEmulated() {
-  if (options_.emulated_gpus == 0) return;
-  const auto name = [](uint32_t i) { return StrCat("EMULATED-", i); };
-  absl::StatusOr<executor::v1::Ready> ready = AskExecutor(StrCat("emulated:", name(0)));
-  if (!ready.ok()) {
-    TLOG(Error, "emulated_devices_left_out", "asked", options_.emulated_gpus, "why",
-         ToStd(ready.status().message()));
-    return;
-  }
+absl::Status Supervisor::FindEmulated() {
   for (uint32_t i = 0; i < options_.emulated_gpus; ++i) {
-    AddDevice(StrCat("emulated:", name(i)), name(i), *ready);
+    const std::string uuid = StrCat("EMULATED-", i);
+    const std::string name = StrCat("emulated:", uuid);
+    // Each by itself: they may have memory of different sizes.
+    const absl::StatusOr<executor::v1::Ready> ready = AskExecutor(name);
+    if (!ready.ok()) {
+      TLOG(Error, "emulated_device_left_out", "device", name, "why",
+           ToStd(ready.status().message()));
+      continue;
+    }
+    RETURN_IF_ERROR(AddDevice(name, uuid, *ready));
+  }
+  return absl::OkStatus();
+}
+
+void Supervisor::WarnOfUnknownDevices() {
+  std::vector<std::string> uuids;
+  for (const tandem::v1::Device& device : devices_) uuids.push_back(device.uuid());
+  for (const std::string& unknown : options_.gpu_memory.UnknownNames(uuids)) {
+    TLOG(Warning, "gpu_memory_of_unknown_device", "device", unknown, "said_by",
+         options_.gpu_memory_origin, "then", "it is not used");
   }
 }
 
 // A device whose executor does not start stays out, whatever its driver says of it.
-void Supervisor::FindCuda(CudaSearch* search) {
+absl::Status Supervisor::FindCuda(CudaSearch* search) {
   while (!search->Done(kLookEvery)) {
     TakeSignals();
-    if (stops_ > 0) return;
+    if (stops_ > 0) return absl::OkStatus();
   }
   const absl::StatusOr<std::vector<ReportedDevice>>& devices = search->devices();
   if (!devices.ok()) {
@@ -58,13 +69,13 @@ void Supervisor::FindCuda(CudaSearch* search) {
     } else {
       TLOG(Error, "gpus_left_out", "then", "the CPUs alone", "why", ToStd(why.message()));
     }
-    return;
+    return absl::OkStatus();
   }
   for (const ReportedDevice& device : *devices) {
     const std::string name = StrCat(kCudaDevice, device.uuid);
     const absl::StatusOr<executor::v1::Ready> ready = AskExecutor(name);
     if (ready.ok()) {
-      AddDevice(name, device.uuid, *ready);
+      RETURN_IF_ERROR(AddDevice(name, device.uuid, *ready));
       gpus_.push_back(device);
     } else {
       TLOG(Error, "gpu_left_out", "device", name, "model", device.model, "why",
@@ -72,6 +83,7 @@ void Supervisor::FindCuda(CudaSearch* search) {
     }
   }
   WatchGpus();
+  return absl::OkStatus();
 }
 
 // Without NVML nothing is told, and jobs find out.
@@ -102,10 +114,14 @@ void Supervisor::Handle(GpuNews event) {
   }
 }
 
-void Supervisor::AddDevice(const std::string& name, const std::string& uuid,
-                           const executor::v1::Ready& ready) {
+absl::Status Supervisor::AddDevice(const std::string& name, const std::string& uuid,
+                                   const executor::v1::Ready& ready) {
+  const std::string& origin = options_.gpu_memory_origin;
+  const absl::Status enough = options_.gpu_memory.CheckAgainst(uuid, ready.device().memory_bytes());
+  if (!enough.ok()) return WithField(WithContext(enough, origin), "--gpu-memory");
   DeviceFound found;
   found.device = name;
+  found.budget_bytes = ready.device().budget_bytes();
   found.kind = static_cast<DeviceKind>(ready.device().kind());
   for (const tandem::v1::Kernel& kernel : ready.kernels()) {
     KernelInfo info;
@@ -115,9 +131,12 @@ void Supervisor::AddDevice(const std::string& name, const std::string& uuid,
   }
   devices_.push_back(ready.device());
   devices_.back().set_uuid(uuid);
+  devices_.back().set_budget_rule(StrCat(options_.gpu_memory.For(uuid).Words(), " (", origin, ")"));
   TLOG(Info, "device_found", "device", name, "model", devices_.back().model(), "memory",
-       devices_.back().memory_bytes(), "kernels", found.kernels.size());
+       devices_.back().memory_bytes(), "budget", found.budget_bytes, "kernels",
+       found.kernels.size());
   events_.push_back(std::move(found));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<executor::v1::Ready> Supervisor::AskExecutor(const std::string& device) {

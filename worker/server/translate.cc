@@ -94,6 +94,10 @@ absl::Status TakeAll(ExecutorId executor, const StagingFile& staging,
   for (const uint64_t piece : message->returned_pieces()) {
     events->push_back(PieceReturned{executor, piece});
   }
+  for (executor::v1::TooLarge& large : *message->mutable_too_large()) {
+    events->push_back(PieceTooLarge{executor, large.piece(), large.need_bytes(),
+                                    large.budget_bytes(), std::move(*large.mutable_reason())});
+  }
   for (executor::v1::JobError& error : *message->mutable_job_errors()) {
     events->push_back(JobErrored{executor, JobId(error.job()), std::move(*error.mutable_reason()),
                                  error.fatal(), Pieces(error.pieces())});
@@ -121,6 +125,7 @@ absl::StatusOr<JobDescribed> Describe(wire::JobDescription description) {
   described.cost_ns_per_task = job.ns_per_task;
   described.time_limit = job.spec.time_limit;
   described.device = job.spec.device;
+  described.gpu_memory_bytes = job.spec.resources.gpu_memory_bytes;
   return described;
 }
 

@@ -67,9 +67,22 @@ TEST(GpuChecksTest, AMachineThatIsWell) {
   EXPECT_EQ(findings[4].check, "gpu GPU-b");
   EXPECT_EQ(findings[4].found,
             "NVIDIA H200, 141GiB, capability 9.0, NUMA node 1, MIG off, ECC on; a grid of saxpy "
-            "agrees with the CPU");
+            "agrees with the CPU; jobs may use 90% of what is free (default)");
   EXPECT_EQ(findings[4].facts["memory_bytes"], uint64_t{141} << 30);
   EXPECT_EQ(findings[4].facts["grid_seconds"], 0.001);
+}
+
+TEST(GpuChecksTest, WhatJobsMayUseIsHeldAgainstTheDevice) {
+  GpuProbe probe = Well();
+  probe.memory = *GpuMemory::Parse("80%,GPU-b=200GiB");
+  probe.memory_origin = "TANDEM_GPU_MEMORY";
+  EXPECT_EQ(Of(probe, "gpu GPU-a").facts["gpu_memory"], "80% of what is free");
+  EXPECT_EQ(Of(probe, "gpu GPU-a").verdict, Verdict::kOk);
+  const Finding finding = Of(probe, "gpu GPU-b");
+  EXPECT_EQ(finding.verdict, Verdict::kFailure);
+  EXPECT_EQ(ReasonOf(finding.error), reason::kBadArgument);
+  EXPECT_NE(finding.found.find("200GiB (TANDEM_GPU_MEMORY)"), std::string::npos);
+  EXPECT_NE(finding.mend.find("--gpu-memory"), std::string::npos);
 }
 
 TEST(GpuChecksTest, WithoutCudaItSaysSo) {

@@ -74,6 +74,7 @@ JobSpec MakeSpec() {
   spec.max_task_failures = 0;
   spec.allow_failed = true;
   spec.max_lease_leaves = 16;
+  spec.fail_unsatisfiable = true;
   spec.after = {JobId(1), JobId(2)};
   return spec;
 }
@@ -272,7 +273,9 @@ TEST(SessionWire, HelloAndWelcomeArriveAsTheyWereSent) {
   hello.incarnation = 99;
   hello.version = "0.1.0";
   hello.max_epoch = 4;
-  hello.devices = {{DeviceKind::kCpu, "EPYC", "", 64, uint64_t{1} << 38, 8}};
+  hello.devices = {
+      {DeviceKind::kCpu, "EPYC", "", 64, uint64_t{1} << 38, 8},
+      {DeviceKind::kEmulated, "an emulated one", "EMULATED-0", 8, 1000, 1, 900, "90%"}};
   hello.kernels = {MakeKernel()};
   hello.held = {{JobId(1), {0, 8}, 1, LeaseId{Epoch(4), 12}}};
   hello.data_address = "10.0.0.7:7461";
@@ -287,8 +290,10 @@ TEST(SessionWire, HelloAndWelcomeArriveAsTheyWereSent) {
   EXPECT_EQ(got.kernels, hello.kernels);
   ASSERT_EQ(got.held.size(), 1u);
   EXPECT_EQ(got.held[0].lease, hello.held[0].lease);
-  ASSERT_EQ(got.devices.size(), 1u);
+  ASSERT_EQ(got.devices.size(), 2u);
   EXPECT_EQ(got.devices[0].cores, 64u);
+  EXPECT_EQ(got.devices[1].budget_bytes, 900u);
+  EXPECT_EQ(got.devices[1].budget_rule, "90%");
   EXPECT_EQ(got.max_leases, 2048u);
 
   WorkerWelcome welcome;

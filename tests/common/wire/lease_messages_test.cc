@@ -34,7 +34,7 @@ Report MakeReport() {
   report.commits = {commit};
   report.merges = {{JobId(3), 77, Outputs({{2, std::string("x")}}), 5, 1, "out of memory"}};
   report.crashes = {{JobId(4), {18, {6, 1}}, true, 13, "SIGSEGV"}};
-  report.returns = {{JobId(4), {19, {7, 3}}}};
+  report.returns = {{JobId(4), {19, {7, 3}}, 500, 400}};
   report.job_faults = {{JobId(5), "PATH_CHANGED: /data/x.npy", true}};
   report.rates = {{"saxpy", DeviceKind::kCpu, 1e9, 2e-6}};
   return report;
@@ -84,6 +84,8 @@ TEST(LeaseMessages, AReportArrivesAsItWasSent) {
   EXPECT_EQ(got->crashes[0].run, (LeafRun{18, {6, 1}}));
   ASSERT_EQ(got->returns.size(), 1u);
   EXPECT_EQ(got->returns[0].run, (LeafRun{19, {7, 3}}));
+  EXPECT_EQ(got->returns[0].gpu_need_bytes, 500u);
+  EXPECT_EQ(got->returns[0].gpu_budget_bytes, 400u);
   ASSERT_EQ(got->job_faults.size(), 1u);
   EXPECT_TRUE(got->job_faults[0].fatal);
   EXPECT_EQ(got->job_faults[0].reason, "PATH_CHANGED: /data/x.npy");

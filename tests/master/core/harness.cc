@@ -61,6 +61,8 @@ std::shared_ptr<const BoundJob> JobBuilder::Build() const {
   spec.time_limit = time_limit;
   spec.max_lease_leaves = max_lease_leaves;
   spec.device = device;
+  spec.resources.gpu_memory_bytes = gpu_memory_bytes;
+  spec.fail_unsatisfiable = fail_unsatisfiable;
   return bound;
 }
 
@@ -169,6 +171,7 @@ WorkerId CoreHarness::Attach(const std::string& name, uint64_t cores, uint64_t m
                             .cores = static_cast<uint32_t>(cores),
                             .memory_bytes = 0,
                             .groups = 1});
+  attach.devices.insert(attach.devices.end(), further_devices.begin(), further_devices.end());
   for (TestKernel k :
        {TestKernel::kMap, TestKernel::kExactSum, TestKernel::kOrderedSum, TestKernel::kOwnMerge}) {
     attach.kernels.push_back(KernelFor(k));

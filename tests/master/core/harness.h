@@ -39,6 +39,8 @@ struct JobBuilder {
   uint64_t max_lease_leaves = 0;
   DeviceChoice device = DeviceChoice::kAuto;
   double ns_per_task = 0;  // The kernel's hint.
+  uint64_t gpu_memory_bytes = 0;
+  bool fail_unsatisfiable = false;
 
   std::shared_ptr<const BoundJob> Build() const;
 };
@@ -83,6 +85,9 @@ class CoreHarness {
   const Reply& reply() const { return reply_; }
   Effects CommitRun(WorkerId worker, JobId job, LeafRun run,
                     std::vector<TaskFailure> failures = {});
+
+  // Beside its CPU, of what is attached from now on.
+  std::vector<DeviceInfo> further_devices;
 
   JobStatus Status(JobId job) const { return *core().Status(job); }
   MasterCore& core() { return *core_; }

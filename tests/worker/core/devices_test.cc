@@ -204,6 +204,162 @@ TEST(WorkerDevicesTest, AJobThatADeviceRefusesIsRunByTheCpu) {
   EXPECT_EQ(hybrid.driver.core().backlog_leaves(), 0u);
 }
 
+// A core group and two devices, of which the second may use more memory.
+class TwoDevices : public Hybrid {
+ public:
+  explicit TwoDevices(DeviceChoice choice, uint64_t budget = 100, uint64_t large_budget = 200)
+      : Hybrid(choice) {
+    driver.Do(DeviceFound{kGpu, DeviceKind::kEmulated, {"kernel@0"}, budget});
+    driver.Do(DeviceFound{"large", DeviceKind::kEmulated, {"kernel@0"}, large_budget});
+  }
+  // The first piece on the device comes back.
+  void Refuse(const std::string& device, uint64_t need, uint64_t budget) {
+    const RunPiece piece = On(device).at(0);
+    std::erase_if(running, [&](const RunPiece& run) { return run.piece == piece.piece; });
+    Do(PieceTooLarge{piece.executor, piece.piece, need, budget, "GPU_OOM: too large"});
+  }
+};
+
+TEST(WorkerDevicesTest, ALeafThatIsTooLargeGoesToTheCpuAndTheDeviceGoesOn) {
+  TwoDevices devices(DeviceChoice::kAuto);
+  devices.Give(1, 0, 20);
+  ASSERT_FALSE(devices.On(kGpu).empty());
+  const LeafInterval large = devices.On(kGpu)[0].leaves;
+  devices.Refuse(kGpu, 300, 100);
+  EXPECT_THAT(devices.driver.faults(), IsEmpty());
+  EXPECT_THAT(devices.driver.returns(), IsEmpty());
+  bool on_cpu = false, more = false;
+  for (int i = 0; i < 100 && !devices.running.empty(); ++i) {
+    for (const RunPiece& run : devices.On("cpu")) on_cpu |= run.leaves == large;
+    for (const char* device : {kGpu, "large"}) {
+      for (const RunPiece& run : devices.On(device)) EXPECT_NE(run.leaves, large) << device;
+    }
+    more |= !devices.On(kGpu).empty();
+    devices.Finish(devices.running.front());
+    devices.Pass(absl::Milliseconds(1));
+  }
+  EXPECT_TRUE(on_cpu);
+  EXPECT_TRUE(more) << "one leaf bars no device";
+  EXPECT_EQ(devices.driver.core().backlog_leaves(), 0u);
+}
+
+TEST(WorkerDevicesTest, WithoutTheCpuALargerDeviceHasItsChance) {
+  TwoDevices devices(DeviceChoice::kGpu);
+  devices.Give(1, 0, 20);
+  const LeafInterval large = devices.On(kGpu).at(0).leaves;
+  devices.Refuse(kGpu, 150, 100);
+  EXPECT_THAT(devices.driver.returns(), IsEmpty());
+  bool found = false;
+  for (int i = 0; i < 100 && !devices.running.empty(); ++i) {
+    for (const RunPiece& run : devices.On("large")) found |= run.leaves == large;
+    for (const RunPiece& run : devices.On(kGpu)) EXPECT_NE(run.leaves, large);
+    devices.Finish(devices.running.front());
+    devices.Pass(absl::Milliseconds(1));
+  }
+  EXPECT_TRUE(found);
+  EXPECT_EQ(devices.driver.core().backlog_leaves(), 0u);
+}
+
+TEST(WorkerDevicesTest, ALeafThatIsTooLargeForEveryDeviceGoesBackWithItsNeed) {
+  TwoDevices devices(DeviceChoice::kGpu);
+  devices.Give(1, 0, 20);
+  const LeafInterval large = devices.On(kGpu).at(0).leaves;
+  devices.Refuse(kGpu, 250, 100);
+  ASSERT_THAT(devices.driver.returns(), SizeIs(1));
+  EXPECT_EQ(devices.driver.returns()[0].run.leaves, large);
+  EXPECT_EQ(devices.driver.returns()[0].gpu_need_bytes, 250u);
+  EXPECT_EQ(devices.driver.returns()[0].gpu_budget_bytes, 100u);
+  EXPECT_THAT(devices.driver.faults(), IsEmpty()) << "the others go on";
+  while (!devices.running.empty()) devices.Finish(devices.running.front());
+}
+
+TEST(WorkerDevicesTest, ARefusalRaisesTheNeedAboveTheBudgetThatRefused) {
+  // The executor's own budget was smaller than what the worker was told of the device.
+  TwoDevices devices(DeviceChoice::kGpu, 200, 200);
+  devices.Give(1, 0, 1);
+  const std::string device = devices.On(kGpu).empty() ? "large" : kGpu;
+  devices.Refuse(device, 150, 90);
+  ASSERT_THAT(devices.driver.returns(), SizeIs(1)) << "no device here is larger";
+  EXPECT_EQ(devices.driver.returns()[0].gpu_need_bytes, 201u);
+}
+
+TEST(WorkerDevicesTest, WhatALargerDeviceHeldGoesBackWhenThatIsOutOfService) {
+  TwoDevices devices(DeviceChoice::kGpu);
+  devices.Give(1, 0, 3);
+  while (devices.On("large").empty()) devices.Pass(absl::Milliseconds(1));
+  const ExecutorId large = devices.On("large")[0].executor;
+  const LeafInterval moved = devices.On(kGpu).at(0).leaves;
+  devices.Refuse(kGpu, 150, 100);
+  ASSERT_THAT(devices.On("large"), SizeIs(2)) << "behind what it runs";
+  devices.Do(DeviceTroubled{"large", "Xid 79"});
+  std::erase_if(devices.running, [&](const RunPiece& run) { return run.executor == large; });
+  devices.Do(ExecutorLost{large, "SIGKILL", {}});
+  ASSERT_THAT(devices.driver.returns(), SizeIs(1)) << "the small one runs the rest";
+  EXPECT_EQ(devices.driver.returns()[0].run.leaves, moved);
+  EXPECT_EQ(devices.driver.returns()[0].gpu_need_bytes, 150u);
+}
+
+TEST(WorkerDevicesTest, WhatWaitsForALargerDeviceGoesBackWhenThatIsOutOfService) {
+  TwoDevices devices(DeviceChoice::kGpu);
+  devices.Give(1, 0, 10);
+  // As many as the larger one holds, and one more.
+  for (int i = 0; i < 3; ++i) {
+    while (devices.On(kGpu).empty()) devices.Pass(absl::Milliseconds(1));
+    devices.Refuse(kGpu, 150, 100);
+    EXPECT_THAT(devices.driver.returns(), IsEmpty());
+  }
+  devices.Do(DeviceTroubled{"large", "Xid 79"});
+  ASSERT_FALSE(devices.driver.returns().empty());
+  for (const Return& back : devices.driver.returns()) EXPECT_EQ(back.gpu_need_bytes, 150u);
+}
+
+TEST(WorkerDevicesTest, MemoryThatOthersHaveNowRefusesAJobForAGpuForAWhile) {
+  TwoDevices devices(DeviceChoice::kGpu);
+  devices.Give(1, 0, 20);
+  devices.Refuse(kGpu, 50, 100);
+  ASSERT_THAT(devices.driver.faults(), SizeIs(1));
+  EXPECT_THAT(devices.driver.faults()[0].reason, StartsWith("GPU_OOM"));
+  ASSERT_FALSE(devices.driver.returns().empty());
+  for (const Return& back : devices.driver.returns()) EXPECT_EQ(back.gpu_need_bytes, 0u);
+}
+
+TEST(WorkerDevicesTest, ADeviceThatIsTooSmallAgainAndAgainGetsNoMoreOfTheJob) {
+  TwoDevices devices(DeviceChoice::kGpu);
+  devices.Give(1, 0, 100);
+  const uint32_t most = PullOptions().too_large_max;
+  for (uint32_t i = 0; i < most; ++i) {
+    for (int wait = 0; wait < 100 && devices.On(kGpu).empty(); ++wait) {
+      devices.Pass(absl::Milliseconds(1));
+    }
+    devices.Refuse(kGpu, 150, 100);
+  }
+  for (int i = 0; i < 1000 && !devices.running.empty(); ++i) {
+    EXPECT_THAT(devices.On(kGpu), IsEmpty());
+    devices.Finish(devices.running.front());
+    devices.Pass(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(devices.driver.core().backlog_leaves(), 0u);
+}
+
+TEST(WorkerDevicesTest, ADeviceWithLessThanTheJobAsksForIsLeftOut) {
+  JobDescribed job = JobFor(DeviceChoice::kGpu);
+  job.gpu_memory_bytes = 150;
+  CoreDriver driver;
+  driver.Do(DeviceFound{kGpu, DeviceKind::kEmulated, {"kernel@0"}, 100});
+  driver.Attach({job});
+  driver.Give(1, 1, 0, 10);
+  EXPECT_THAT(driver.Of<StartExecutor>(), IsEmpty());
+  ASSERT_FALSE(driver.faults().empty());
+  EXPECT_THAT(driver.faults()[0].reason, StartsWith("NO_GPU: "));
+  EXPECT_THAT(driver.faults()[0].reason, HasSubstr("150B"));
+  EXPECT_THAT(driver.faults()[0].reason, HasSubstr("100B, of emulated:0"));
+  CoreDriver able;
+  able.Do(DeviceFound{kGpu, DeviceKind::kEmulated, {"kernel@0"}, 150});
+  able.Attach({job});
+  able.Give(1, 1, 0, 10);
+  EXPECT_THAT(able.pieces(), SizeIs(1));
+}
+
 TEST(WorkerDevicesTest, AnIdleDeviceTakesWhatHasNotBegunOfAnothersPiece) {
   Hybrid hybrid(DeviceChoice::kAuto, {"kernel@0"}, /*shrinks=*/true);
   hybrid.Measure();

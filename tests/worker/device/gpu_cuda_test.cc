@@ -393,7 +393,7 @@ TEST_F(ScriptedGpuCudaTest, MoreThanTheDeviceHasFailsAloneWithTheNeed) {
     };
     const absl::Status status = run(4 << 20);
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_EQ(ReasonOf(status), reason::kOutOfMemory);
+    EXPECT_EQ(ReasonOf(status), reason::kGpuOom);
     EXPECT_EQ(run(1000), absl::OkStatus());
     EXPECT_EQ(gpu->health(), absl::OkStatus());
   });

@@ -179,10 +179,13 @@ TEST_F(GpuDeviceTest, ABatchThatFitsNowhereSaysItsNeedAndTheBudget) {
   batch.parts.push_back(large.Part());
   const absl::Status status = Run(&batch);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(ReasonOf(status), reason::kOutOfMemory);
+  EXPECT_EQ(ReasonOf(status), reason::kGpuOom);
   // 80,000 bytes of x and of y and 20,000 of faults, each rounded up; 90 % of what there is.
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("180480"));
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("90000"));
+  EXPECT_TRUE(batch.too_large);
+  EXPECT_EQ(batch.need_bytes, 180'480u);
+  EXPECT_EQ(batch.budget_bytes, 90'000u);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("needs 176KiB"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("the budget is 87.9KiB"));
   EXPECT_EQ(gpu_->counters().copies_up, 0u);
   Batch next;
   next.kernel = FakeKernel("double_it");

@@ -111,6 +111,39 @@ TEST(DeviceMemoryTest, WhatIsUsedIsNeverEvicted) {
   EXPECT_EQ(memory.evictions(), 1u);
 }
 
+TEST_F(ArenaTest, WhatIsSetApartIsNotGivenOutAndExtentsMakeRoomForIt) {
+  Arena arena(1 << 20, 64 << 10, Get(), Give());
+  const uint64_t first = *arena.Take(600 << 10);
+  EXPECT_TRUE(absl::IsResourceExhausted(arena.Reserve(500 << 10)));
+  EXPECT_EQ(arena.reserved(), 0u);
+  arena.Free(first);
+  ASSERT_TRUE(arena.Reserve(500 << 10).ok());
+  EXPECT_EQ(arena.held(), 0u) << "an empty extent went back";
+  EXPECT_TRUE(absl::IsResourceExhausted(arena.Take(600 << 10).status()));
+  EXPECT_TRUE(arena.Take(500 << 10).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(arena.Reserve(100 << 10)));
+  arena.Unreserve(500 << 10);
+  EXPECT_TRUE(arena.Take(500 << 10).ok());
+}
+
+TEST(DeviceMemoryTest, WhatIsSetApartEvictsWhatNobodyUses) {
+  DeviceMemory memory(
+      10 * 256, 256,
+      [next = uint64_t{4096}](uint64_t bytes) mutable -> absl::StatusOr<uint64_t> {
+        return (next += 1 << 20) - bytes;
+      },
+      [](uint64_t) {});
+  Resident* const used = *memory.Keep(1, 256, 1);
+  memory.Leave(*memory.Keep(2, 5 * 256, 2));
+  EXPECT_TRUE(absl::IsResourceExhausted(memory.Reserve(10 * 256))) << "one is in use";
+  ASSERT_TRUE(memory.Reserve(9 * 256).ok());
+  EXPECT_EQ(memory.Use(2, 5 * 256), nullptr);
+  EXPECT_TRUE(absl::IsResourceExhausted(memory.Take(256).status()));
+  memory.Unreserve(9 * 256);
+  memory.Leave(used);
+  EXPECT_TRUE(memory.Take(10 * 256).ok());
+}
+
 TEST(BlockLayoutTest, UpAndDownAreOneRangeEach) {
   BlockLayout layout;
   const auto out = layout.Add(BlockLayout::kOut, 300);

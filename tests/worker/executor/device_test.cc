@@ -117,17 +117,46 @@ TEST(ExecutorOnDeviceTest, APieceThatDoesNotFitGivesItsFarHalfBack) {
   EXPECT_EQ(y[7999], 2 * x[7999]);
 }
 
+TEST(ExecutorOnDeviceTest, WhatAJobDeclaresIsSetApartForItsBatches) {
+  HarnessOptions options = OnEmulated(1 << 20);
+  options.engine.memory_bytes = 1 << 20;
+  Harness h(options);
+  JobSpec spec = DoubleSpec(&h, Count(1000), 1000);
+  spec.resources.gpu_memory_bytes = 1 << 20;
+  h.SetUp(1, spec);
+  EXPECT_TRUE(h.done().contains(h.Run(1, {0, 1})));
+  EXPECT_TRUE(h.done().contains(h.Run(1, {0, 1}))) << "and given back";
+  spec.resources.gpu_memory_bytes = (1 << 20) + 1;
+  h.SetUp(2, spec);
+  h.Run(2, {0, 1});
+  ASSERT_EQ(h.too_large().size(), 1u);
+  EXPECT_EQ(h.too_large()[0].need_bytes(), (1u << 20) + 1);
+  EXPECT_THAT(h.too_large()[0].reason(), HasSubstr("--gpu-memory"));
+}
+
+TEST(ExecutorOnDeviceTest, MemoryThatOthersHaveNowIsNoNeedAboveTheBudget) {
+  HarnessOptions options = OnEmulated(100'000);
+  options.engine.memory_bytes = 1 << 20;  // more than there is
+  Harness h(options);
+  h.SetUp(1, DoubleSpec(&h, Count(40'000), 40'000));
+  h.Run(1, {0, 1});
+  ASSERT_EQ(h.too_large().size(), 1u);
+  EXPECT_LE(h.too_large()[0].need_bytes(), h.too_large()[0].budget_bytes());
+}
+
 TEST(ExecutorOnDeviceTest, ALeafThatDoesNotFitIsSaidToBeOutOfMemoryWithNeedAndBudget) {
   HarnessOptions options = OnEmulated(100'000);
   options.engine.memory_bytes = 100'000;
   Harness h(options);
   h.SetUp(1, DoubleSpec(&h, Count(40'000), 40'000));
   const uint64_t piece = h.Run(1, {0, 1});
-  ASSERT_EQ(h.errors().size(), 1u);
-  EXPECT_THAT(h.errors()[0].pieces(), ElementsAre(piece));
-  EXPECT_FALSE(h.errors()[0].fatal());
-  EXPECT_THAT(h.errors()[0].reason(), StartsWith("GPU_OOM"));
-  EXPECT_THAT(h.errors()[0].reason(), HasSubstr("the budget is 100000"));
+  EXPECT_THAT(h.errors(), IsEmpty());
+  ASSERT_EQ(h.too_large().size(), 1u);
+  EXPECT_EQ(h.too_large()[0].piece(), piece);
+  EXPECT_GE(h.too_large()[0].need_bytes(), 320'000u);
+  EXPECT_EQ(h.too_large()[0].budget_bytes(), 100'000u);
+  EXPECT_THAT(h.too_large()[0].reason(), StartsWith("GPU_OOM: "));
+  EXPECT_THAT(h.too_large()[0].reason(), HasSubstr("the budget is 97.7KiB"));
   EXPECT_TRUE(h.executor()->health().ok());
   // The accumulator of a reduction that had no room is as if it had never been asked.
   JobSpec tally;

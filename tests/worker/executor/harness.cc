@@ -183,7 +183,9 @@ executor::v1::JobSetup Harness::MakeSetup(uint64_t job, JobSpec spec, BoundJob* 
   CHECK_OK(kernel);
   description.kernel = *kernel;
   spec.owner = "ada";
-  const auto checked = ValidateAndBind(std::move(spec), *kernel);
+  Capabilities capabilities;
+  capabilities.gpu_memory = true;
+  const auto checked = ValidateAndBind(std::move(spec), *kernel, capabilities);
   CHECK_OK(checked);
   description.spec = checked->spec;
   if (bound != nullptr) *bound = *checked;
@@ -238,6 +240,9 @@ bool Harness::Reported(uint64_t piece) const {
   if (const auto it = shrunk_.find(piece); it != shrunk_.end() && it->second == 0) return true;
   for (const uint64_t id : returned_) {
     if (id == piece) return true;
+  }
+  for (const executor::v1::TooLarge& large : too_large_) {
+    if (large.piece() == piece) return true;
   }
   for (const executor::v1::JobError& error : errors_) {
     for (const uint64_t id : error.pieces()) {
@@ -320,6 +325,7 @@ void Harness::TakeReplies() {
     for (const auto& merge : reply.merges()) merges_[merge.piece()] = merge;
     partials_.insert(partials_.end(), reply.partials().begin(), reply.partials().end());
     errors_.insert(errors_.end(), reply.job_errors().begin(), reply.job_errors().end());
+    too_large_.insert(too_large_.end(), reply.too_large().begin(), reply.too_large().end());
     returned_.insert(returned_.end(), reply.returned_pieces().begin(),
                      reply.returned_pieces().end());
     for (const auto& shrunk : reply.shrunk()) shrunk_[shrunk.piece()] = shrunk.leaves();

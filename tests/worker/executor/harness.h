@@ -114,6 +114,7 @@ class Harness {
   const std::vector<uint64_t>& returned() const { return returned_; }
   // The last answer for each piece.
   const std::map<uint64_t, uint64_t>& shrunk() const { return shrunk_; }
+  const std::vector<executor::v1::TooLarge>& too_large() const { return too_large_; }
   uint64_t counter(const std::string& name) const;
   // What was told so far of what the job cost.
   tandem::v1::Usage usage(uint64_t job) const;
@@ -143,6 +144,7 @@ class Harness {
   std::vector<executor::v1::PartialDone> partials_;
   std::vector<executor::v1::JobError> errors_;
   std::vector<uint64_t> returned_;
+  std::vector<executor::v1::TooLarge> too_large_;
   std::map<uint64_t, uint64_t> shrunk_;
   std::map<std::string, uint64_t> counters_;
   std::map<uint64_t, tandem::v1::Usage> usages_;

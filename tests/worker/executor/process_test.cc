@@ -223,7 +223,8 @@ TEST_F(ProcessTest, AnEmulatedDeviceIsNamedAndItsStickyErrorNamesWhatRan) {
   EXPECT_EQ(device.kind(), tandem::v1::DEVICE_EMULATED);
   EXPECT_EQ(device.uuid(), "E-1");
   EXPECT_EQ(device.groups(), 1u);
-  EXPECT_EQ(device.memory_bytes(), 9'000'000u);
+  EXPECT_EQ(device.memory_bytes(), 10'000'000u);
+  EXPECT_EQ(device.budget_bytes(), 9'000'000u);
   EXPECT_TRUE(last_.ready().shrinks());
   SetUpDeath(7, 1000, 10, kNever);
   Send(1, 7, 0, 4, false);

@@ -23,6 +23,8 @@ ExecutorLaunch Example() {
   launch.local_data = false;
   launch.cache_bytes_max = 1 << 30;
   launch.parent_pid = 4711;
+  launch.memory = "12.5%";
+  launch.pinned_bytes_max = 64 << 20;
   return launch;
 }
 

@@ -24,6 +24,7 @@ Arena::Ranges::iterator Arena::BestFit(uint64_t bytes) {
 
 absl::StatusOr<uint64_t> Arena::Take(uint64_t bytes) {
   bytes = RoundUp(std::max<uint64_t>(bytes, 1));
+  if (bytes > limit() || used_ > limit() - bytes) return NoRoom(bytes);
   auto range = BestFit(bytes);
   if (range == free_.end()) {
     RETURN_IF_ERROR(Grow(bytes));
@@ -62,15 +63,23 @@ void Arena::Free(uint64_t address) {
   free_.emplace(begin, bytes);
 }
 
+absl::Status Arena::NoRoom(uint64_t bytes) const {
+  return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
+               StrCat("no room for ", bytes, " bytes: of a budget of ", budget_, " bytes ", used_,
+                      " are in use and ", reserved_, " set apart"));
+}
+
+absl::Status Arena::Reserve(uint64_t bytes) {
+  if (bytes > limit() || used_ > limit() - bytes) return NoRoom(bytes);
+  reserved_ += bytes;
+  if (held_ > limit()) GiveBackFor(0);
+  return absl::OkStatus();
+}
+
 absl::Status Arena::Grow(uint64_t bytes) {
-  if (bytes > budget_ - held_) GiveBackFor(bytes);
-  const uint64_t room = budget_ - held_;
-  if (bytes > room) {
-    return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
-                 StrCat("no room for ", bytes, " bytes: ", used_, " of a budget of ", budget_,
-                        " are in use"));
-  }
-  const uint64_t wanted = std::min(std::max(bytes, extent_bytes_), room);
+  if (bytes > room()) GiveBackFor(bytes);
+  if (bytes > room()) return NoRoom(bytes);
+  const uint64_t wanted = std::min(std::max(bytes, extent_bytes_), room());
   const absl::Status added = AddExtent(wanted);
   if (added.ok() || wanted == bytes || !absl::IsResourceExhausted(added)) return added;
   // Others use the same device: what is needed may still be there.
@@ -86,7 +95,8 @@ absl::Status Arena::AddExtent(uint64_t bytes) {
 }
 
 void Arena::GiveBackFor(uint64_t bytes) {
-  for (auto it = extents_.begin(); it != extents_.end() && bytes > budget_ - held_;) {
+  for (auto it = extents_.begin();
+       it != extents_.end() && (held_ > limit() || bytes > limit() - held_);) {
     const auto range = free_.find(it->first);
     if (range == free_.end() || range->second != it->second) {
       ++it;

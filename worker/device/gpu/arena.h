@@ -11,7 +11,7 @@
 //
 // Thread-safety: one thread. Ownership: gives back its extents in the end.
 // Invariants: 1. free ranges and blocks together are the extents. 2. No two free ranges of one
-// extent touch. 3. held() <= the budget.
+// extent touch. 3. held() <= the budget. 4. used() + reserved() <= the budget.
 #ifndef TANDEM_WORKER_DEVICE_GPU_ARENA_H_
 #define TANDEM_WORKER_DEVICE_GPU_ARENA_H_
 
@@ -51,7 +51,15 @@ class Arena {
   // REQUIRES: `address` is a block.
   void Free(uint64_t address);
 
+  // Sets so much of the budget apart, without an address, for what is allocated beside the arena:
+  // extents go back for it as far as no block is in them. Errors: RESOURCE_EXHAUSTED
+  // (OUT_OF_MEMORY) when blocks leave no room.
+  absl::Status Reserve(uint64_t bytes);
+  // REQUIRES: so much is reserved.
+  void Unreserve(uint64_t bytes) { reserved_ -= bytes; }
+
   uint64_t budget() const { return budget_; }
+  uint64_t reserved() const { return reserved_; }
   uint64_t used() const { return used_; }  // by blocks
   uint64_t held() const { return held_; }  // by extents
 
@@ -62,7 +70,11 @@ class Arena {
   Ranges::iterator BestFit(uint64_t bytes);
   absl::Status Grow(uint64_t bytes);
   absl::Status AddExtent(uint64_t bytes);
-  // Extents without a block go back until `bytes` more fit into the budget, or there are none.
+  absl::Status NoRoom(uint64_t bytes) const;
+  // What extents may add up to, if blocks allow it.
+  uint64_t limit() const { return budget_ - reserved_; }
+  uint64_t room() const { return limit() > held_ ? limit() - held_ : 0; }
+  // Extents without a block go back until `bytes` more fit into the limit, or there are none.
   void GiveBackFor(uint64_t bytes);
 
   const uint64_t budget_;
@@ -74,6 +86,7 @@ class Arena {
   Ranges blocks_;
   uint64_t used_ = 0;
   uint64_t held_ = 0;
+  uint64_t reserved_ = 0;
 };
 
 }  // namespace tandem::worker

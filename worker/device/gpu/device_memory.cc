@@ -16,6 +16,13 @@ absl::StatusOr<DeviceAddress> DeviceMemory::Take(uint64_t bytes) {
   }
 }
 
+absl::Status DeviceMemory::Reserve(uint64_t bytes) {
+  while (true) {
+    absl::Status status = arena_.Reserve(bytes);
+    if (status.ok() || bytes > arena_.budget() || !EvictOne()) return status;
+  }
+}
+
 bool DeviceMemory::EvictOne() {
   if (idle_.empty()) return false;
   Resident* const oldest = idle_.begin()->second;

@@ -6,7 +6,8 @@
 //   memory.Leave(r);
 //
 // Thread-safety: one thread. Ownership: owns residents; a pointer is good while one uses it.
-// Invariants: 1. used() <= the budget. 2. What somebody uses is never evicted.
+// Invariants: 1. used() and what is reserved are within the budget. 2. What somebody uses is never
+// evicted.
 #ifndef TANDEM_WORKER_DEVICE_GPU_DEVICE_MEMORY_H_
 #define TANDEM_WORKER_DEVICE_GPU_DEVICE_MEMORY_H_
 
@@ -40,6 +41,10 @@ class DeviceMemory {
   // Evicts as far as needed. Errors: as Arena::Take.
   absl::StatusOr<DeviceAddress> Take(uint64_t bytes);
   void Free(DeviceAddress address) { arena_.Free(address.value); }
+  // Sets memory apart for what is allocated beside this; evicts as far as needed. Errors: as
+  // Arena::Reserve.
+  absl::Status Reserve(uint64_t bytes);
+  void Unreserve(uint64_t bytes) { arena_.Unreserve(bytes); }
 
   // A user more; null when it is not there.
   Resident* Use(uint64_t content, uint64_t bytes);

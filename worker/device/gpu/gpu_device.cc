@@ -61,7 +61,8 @@ GpuDevice::GpuDevice(std::unique_ptr<GpuRuntime> runtime, const GpuDeviceOptions
   properties_.model = gpu.model;
   properties_.uuid = gpu.uuid;
   properties_.cores = gpu.multiprocessors;
-  properties_.memory_bytes = engine_->memory_budget();
+  properties_.memory_bytes = gpu.memory_bytes;
+  properties_.budget_bytes = engine_->memory_budget();
   properties_.lanes = 1;
   properties_.slots = SlotsOf(options);
   properties_.own_memory = true;

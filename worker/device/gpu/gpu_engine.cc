@@ -25,6 +25,21 @@ uint64_t BudgetOf(const GpuEngineOptions& options, const GpuRuntime& runtime) {
   return static_cast<uint64_t>(static_cast<double>(runtime.FreeBytes()) * kMemoryShare);
 }
 
+uint64_t StayingBytes(const GpuBatch& work) {
+  uint64_t bytes = 0;
+  for (const GpuBatch::Input& input : work.inputs()) {
+    if (input.stays) bytes += Arena::RoundUp(input.bytes);
+  }
+  return bytes;
+}
+
+absl::Status TooLarge(Batch* batch, uint64_t need, uint64_t budget, std::string_view text) {
+  batch->need_bytes = need;
+  batch->budget_bytes = budget;
+  return Error(absl::StatusCode::kResourceExhausted, reason::kGpuOom,
+               StrCat("a batch of kernel ", batch->kernel->name, " ", text));
+}
+
 }  // namespace
 
 GpuEngine::GpuEngine(GpuRuntime* runtime, const GpuEngineOptions& options, StartLog* log, Post post,
@@ -113,7 +128,14 @@ void GpuEngine::AdmitQueued() {
     if (!never && absl::IsResourceExhausted(status) && holding_ > 0) return;
     queue_.pop_front();
     if (!status.ok()) {
-      flight->work.batch()->too_large = absl::IsResourceExhausted(status);
+      Batch* const batch = flight->work.batch();
+      batch->too_large = absl::IsResourceExhausted(status);
+      if (!never && batch->too_large) {
+        status = TooLarge(batch, OwnBytes(*flight), memory_.budget(),
+                          StrCat("does not get the ", HumanSize(OwnBytes(*flight)),
+                                 " that it needs on the device, of a budget of ",
+                                 HumanSize(memory_.budget()), ": ", ToStd(status.message())));
+      }
       Fail(flight, std::move(status));
       continue;
     }
@@ -123,25 +145,37 @@ void GpuEngine::AdmitQueued() {
   }
 }
 
+uint64_t GpuEngine::OwnBytes(const Flight& flight) {
+  const GpuBatch& work = flight.work;
+  return StayingBytes(work) + work.layout().device_bytes() + work.workspace_bytes();
+}
+
 absl::Status GpuEngine::CheckFits(const Flight& flight) const {
   const GpuBatch& work = flight.work;
-  uint64_t stays = 0;
-  for (const GpuBatch::Input& input : work.inputs()) {
-    if (input.stays) stays += Arena::RoundUp(input.bytes);
+  Batch* const batch = work.batch();
+  const uint64_t own = OwnBytes(flight);
+  if (own > memory_.budget()) {
+    return TooLarge(
+        batch, own, memory_.budget(),
+        StrCat("needs ", HumanSize(own), " on the device (operands that stay ",
+               HumanSize(StayingBytes(work)), ", workspace ", HumanSize(work.workspace_bytes()),
+               "); the budget is ", HumanSize(memory_.budget()),
+               ": choose a smaller --grain, or give the "
+               "worker more --gpu-memory"));
   }
-  const uint64_t block = work.layout().device_bytes() + work.workspace_bytes();
-  if (block + stays > memory_.budget()) {
-    return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
-                 StrCat("a batch of kernel ", work.batch()->kernel->name, " needs ", block + stays,
-                        " bytes on the device (operands that stay ", stays, ", workspace ",
-                        work.workspace_bytes(), "); the budget is ", memory_.budget(),
-                        ": choose a smaller grain, or give the job or the worker more GPU memory"));
+  if (batch->memory_bytes > memory_.budget()) {
+    return TooLarge(batch, batch->memory_bytes, memory_.budget(),
+                    StrCat("is to have ", HumanSize(batch->memory_bytes),
+                           " on the device (its job's --gpu-memory); the budget is ",
+                           HumanSize(memory_.budget())));
   }
-  if (work.layout().device_bytes() > pinned_.budget()) {
-    return Error(absl::StatusCode::kResourceExhausted, reason::kOutOfMemory,
-                 StrCat("a batch of kernel ", work.batch()->kernel->name, " needs ",
-                        work.layout().device_bytes(), " bytes of pinned memory; the budget is ",
-                        pinned_.budget(), ": choose a smaller grain"));
+  const uint64_t pinned = work.layout().device_bytes();
+  if (pinned > pinned_.budget()) {
+    return TooLarge(batch, pinned, pinned_.budget(),
+                    StrCat("needs ", HumanSize(pinned), " of pinned memory; the budget is ",
+                           HumanSize(pinned_.budget()),
+                           ": choose a smaller --grain, or give the "
+                           "worker more --pinned-memory"));
   }
   return absl::OkStatus();
 }
@@ -150,6 +184,7 @@ absl::Status GpuEngine::Admit(Flight* flight) {
   absl::Status status = AdmitSlots(flight);
   if (status.ok()) status = AdmitResidents(flight);
   if (status.ok()) status = AdmitBlocks(flight);
+  if (status.ok()) status = AdmitDeclared(flight);
   if (!status.ok()) Release(flight, /*all=*/true);
   Count([this](GpuCounters& c) { c.evictions = memory_.evictions(); });
   return status;
@@ -208,6 +243,16 @@ absl::Status GpuEngine::AdmitBlocks(Flight* flight) {
   return absl::OkStatus();
 }
 
+// What the job declares beyond what the engine itself allocates for it.
+absl::Status GpuEngine::AdmitDeclared(Flight* flight) {
+  const uint64_t own = OwnBytes(*flight);
+  const uint64_t declared = flight->work.batch()->memory_bytes;
+  if (declared <= own) return absl::OkStatus();
+  RETURN_IF_ERROR(memory_.Reserve(declared - own));
+  flight->reserved = declared - own;
+  return absl::OkStatus();
+}
+
 // Gives back the flight's place on the device; `all`: it was not admitted.
 void GpuEngine::Release(Flight* flight, bool all) {
   for (GpuBatch::Input& input : flight->work.inputs()) {
@@ -223,6 +268,7 @@ void GpuEngine::Release(Flight* flight, bool all) {
   }
   if (flight->place.device.valid()) memory_.Free(flight->place.device);
   flight->place.device = {};
+  memory_.Unreserve(std::exchange(flight->reserved, 0));
   free_slots_.insert(free_slots_.end(), flight->slots.begin(), flight->slots.end());
   flight->slots.clear();
   if (!all) return;

@@ -99,7 +99,10 @@ class GpuEngine {
   absl::Status AdmitSlots(Flight* flight);
   absl::Status AdmitResidents(Flight* flight);
   absl::Status AdmitBlocks(Flight* flight);
+  absl::Status AdmitDeclared(Flight* flight);
   void Release(Flight* flight, bool all);
+  // What the engine allocates for it on the device, residents included.
+  static uint64_t OwnBytes(const Flight& flight);
   absl::Status CheckFits(const Flight& flight) const;
   void Pack(Flight* flight);
   void LaunchPacked();
