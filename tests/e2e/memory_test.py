@@ -142,6 +142,18 @@ class MemoryTest(unittest.TestCase):
                 self.assertEqual(code, 0, err)
                 self.assertEqual(json.loads(out)["tasks_failed"], 0)
 
+    def test_memory_that_is_taken_for_a_moment_fails_no_task(self):
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            # Each executor's second allocation is refused, though the budget has room.
+            cluster.environment["TANDEM_EMULATED"] = f"memory={64 * MIB};faults=oom@2"
+            cluster.start_worker("w", "--emulated-gpus", "1")
+            cluster.wait_attached(1)
+            for device in ("gpu", "auto"):
+                code, out, err = cluster.run("run", *SAXPY, "n=3000000", "--device", device, "-o", "json")
+                self.assertEqual(code, 0, err)
+                self.assertEqual(json.loads(out)["tasks_failed"], 0)
+
     def test_copies_are_counted_by_job_and_device_and_nothing_that_stays_is_copied_twice(self):
         before = self.devices()[1]
         x, w = 200_000 * 16 * 4, 64 * 16 * 4  # x[n,k], w[m,k] and b[m], which every task needs

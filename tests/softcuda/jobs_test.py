@@ -206,6 +206,19 @@ exec {cluster.program("tandem-executor-cuda")} "$@"
             self.assertIn("Xid 79", cluster.tandem("worker", "explain", "w")[0])
             self.assertEqual(cpu, result(cluster, OPTIONS, "call", "auto")[0])
 
+    def test_what_jobs_may_use_of_a_device_is_shown_and_held_to(self):
+        cluster = self.cluster({"SOFTCUDA_MEMORY": "64MiB"}, "--gpu-memory", "8MiB")
+        device = devices_of(cluster)[1]
+        self.assertEqual((device["memory_bytes"], device["budget_bytes"]), (64 << 20, 8 << 20))
+        self.assertEqual(device["budget_rule"], "8MiB (--gpu-memory)")
+        # A leaf of 12 MB and a small one.
+        job = cluster.submit("saxpy", "scale=2", "x=uniform(seed=1)", "y=uniform(seed=2)", "n=1001000", "--grain", "1000000",
+                             "--device", "gpu")
+        cluster.run("job", "wait", str(job))
+        self.assertEqual(cluster.job(job)["tasks_failed"], 1_000_000)
+        self.assertEqual(shares_of(cluster, job), {"gpu": 1_000})
+        self.assertIn("GPU_OOM: ", cluster.tandem("job", "failures", str(job), "--limit", "1")[0])
+
     def test_a_device_that_runs_out_of_memory_gives_work_back(self):
         cluster = self.cluster({"SOFTCUDA_MEMORY": "64MiB", "SOFTCUDA_FAULTS": "malloc:1=oom"})
         self.assertEqual([device["kind"] for device in devices_of(cluster)], ["cpu", "gpu"])

@@ -241,6 +241,49 @@ TEST_F(GpuDeviceTest, AnOperandThatStaysIsNeverCopiedTwice) {
   }
 }
 
+TEST_F(GpuDeviceTest, BatchesRunTogetherOnlyAsFarAsWhatTheyDeclareFits) {
+  constexpr uint64_t kBudget = 1 << 20;
+  for (const uint64_t together : {1, 3}) {
+    GpuEngineOptions engine;
+    engine.memory_bytes = kBudget;
+    Make({}, "", engine);
+    const size_t before = log_.peak();
+    std::vector<std::unique_ptr<DoublePart>> data;
+    std::vector<std::unique_ptr<WaitedBatch>> batches;
+    for (int i = 0; i < 40; ++i) {
+      data.push_back(std::make_unique<DoublePart>(100));
+      batches.push_back(std::make_unique<WaitedBatch>());
+      Batch& batch = batches.back()->batch;
+      batch.kernel = FakeKernel("double_it");
+      batch.memory_bytes = kBudget / together;
+      batch.parts.push_back(data.back()->Part());
+      device_->Submit(0, &batch);
+    }
+    for (size_t i = 0; i < batches.size(); ++i) {
+      batches[i]->done.WaitForNotification();
+      ASSERT_TRUE(batches[i]->batch.status.ok()) << batches[i]->batch.status;
+      data[i]->ExpectDone(batches[i]->batch.parts[0]);
+    }
+    EXPECT_LE(log_.peak(), std::max<size_t>(before, together));
+    EXPECT_EQ(gpu_->counters().launches, 40u);
+  }
+}
+
+TEST_F(GpuDeviceTest, ABatchThatDeclaresMoreThanTheBudgetIsTooLarge) {
+  GpuEngineOptions engine;
+  engine.memory_bytes = 1 << 20;
+  Make({}, "", engine);
+  DoublePart data(10);
+  Batch batch;
+  batch.kernel = FakeKernel("double_it");
+  batch.memory_bytes = (1 << 20) + 1;
+  batch.parts.push_back(data.Part());
+  EXPECT_EQ(ReasonOf(Run(&batch)), reason::kGpuOom);
+  EXPECT_TRUE(batch.too_large);
+  EXPECT_EQ(batch.need_bytes, (1u << 20) + 1);
+  EXPECT_EQ(batch.budget_bytes, 1u << 20);
+}
+
 TEST_F(GpuDeviceTest, TheOperandUsedLongestAgoMakesRoom) {
   EmulatedOptions emulated;
   emulated.memory_bytes = 200'000;

@@ -34,6 +34,7 @@ class GridLog final : public StartLog {
     absl::MutexLock lock(&mu_);
     starts_.push_back({job, first_leaf, leaves, task});
     running_[slot] = starts_.back();
+    peak_ = std::max(peak_, running_.size());
   }
   void End(uint32_t slot) override {
     absl::MutexLock lock(&mu_);
@@ -42,6 +43,11 @@ class GridLog final : public StartLog {
   std::vector<Start> starts() {
     absl::MutexLock lock(&mu_);
     return starts_;
+  }
+  // The most that had begun and not ended.
+  size_t peak() {
+    absl::MutexLock lock(&mu_);
+    return peak_;
   }
   std::vector<Start> running() {
     absl::MutexLock lock(&mu_);
@@ -54,6 +60,7 @@ class GridLog final : public StartLog {
   absl::Mutex mu_;
   std::vector<Start> starts_ ABSL_GUARDED_BY(mu_);
   std::map<uint32_t, Start> running_ ABSL_GUARDED_BY(mu_);
+  size_t peak_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 inline CoreGroup TwoThreads() {

@@ -147,7 +147,8 @@ void GpuEngine::AdmitQueued() {
 
 uint64_t GpuEngine::OwnBytes(const Flight& flight) {
   const GpuBatch& work = flight.work;
-  return StayingBytes(work) + work.layout().device_bytes() + work.workspace_bytes();
+  const uint64_t block = Arena::RoundUp(work.layout().device_bytes());
+  return StayingBytes(work) + Arena::RoundUp(block + work.workspace_bytes());
 }
 
 absl::Status GpuEngine::CheckFits(const Flight& flight) const {
