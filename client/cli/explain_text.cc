@@ -193,8 +193,9 @@ std::string ExplanationText(const client::WorkerExplanation& explanation) {
   const client::WorkerSummary& worker = explanation.worker;
   std::string text =
       StrCat("worker ", worker.name, " ", worker.state, "\n", FindingsText(explanation.findings));
-  if (!worker.rates.empty()) text += "\nlearned rates\n";
-  for (const KernelRate& rate : worker.rates) StrAppend(&text, "  ", RateText(rate), "\n");
+  if (!worker.rates.empty()) {
+    text += "\nlearned rates\n" + RatesTable(worker.rates).Render(Format::kTable);
+  }
   if (explanation.jobs.empty()) return text;
   Table table("jobs", {{"JOB"}, {"LEASES"}, {"LEAVES"}, {"FREE"}, {"NEXT"}});
   for (const client::JobAtWorker& job : explanation.jobs) {

@@ -1,4 +1,4 @@
-// `tandem worker ls | show | drain | resume | explain | top`.
+// `tandem worker ls | show | drain | resume | explain | forget | top`.
 #include <unistd.h>
 
 #include <iostream>
@@ -22,7 +22,7 @@ namespace {
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(100);
 
 struct WorkerFlags {
-  std::string name;
+  std::string name, kernel;
   std::string timeout = "unlimited", every = "1s";
   bool wait = false, once = false;
 };
@@ -104,6 +104,15 @@ absl::Status Resume(Context* context, const WorkerFlags& flags) {
   return Say(context, worker, "takes work again");
 }
 
+absl::Status Forget(Context* context, const WorkerFlags& flags) {
+  ASSIGN_OR_RETURN(client::Client * client, context->client());
+  ASSIGN_OR_RETURN(const client::WorkerSummary worker,
+                   client->ForgetRates(flags.name, flags.kernel));
+  return Say(context, worker,
+             StrCat("has forgotten how long ", flags.kernel.empty() ? "work" : flags.kernel,
+                    " takes, and learns it anew"));
+}
+
 absl::Status ExplainWorker(Context* context, const WorkerFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const client::WorkerExplanation explanation, client->ExplainWorker(flags.name));
@@ -162,7 +171,7 @@ void AddWorkerSubcommands(CLI::App* worker, Context* context) {
                        "  tandem worker ls\n  tandem worker ls -o wide\n",
                        [context] { return ListWorkers(context); }),
             context);
-  AddNamed(worker, context, flags, "show", "Show a worker: devices, leases, measured rates.",
+  AddNamed(worker, context, flags, "show", "Show a worker: devices, leases, learned rates.",
            "  tandem worker show w1\n", ShowWorker);
   CLI::App* drain =
       AddNamed(worker, context, flags, "drain",
@@ -175,6 +184,11 @@ void AddWorkerSubcommands(CLI::App* worker, Context* context) {
            "  tandem worker resume w1\n", Resume);
   AddNamed(worker, context, flags, "explain", "Say why a worker gets, or does not get, work.",
            "  tandem worker explain w1\n", ExplainWorker);
+  AddNamed(worker, context, flags, "forget",
+           "Let a worker forget what it has learned of how long work takes.",
+           "  tandem worker forget w1\n  tandem worker forget w1 --kernel black_scholes\n", Forget)
+      ->add_option("--kernel", flags->kernel, "Of this kernel alone, by name or identity")
+      ->type_name("KERNEL");
   CLI::App* top = AddCommand(worker, context, "top", "Watch what workers do; Ctrl-C ends it.",
                              "  tandem worker top\n  tandem worker top --once -o json\n",
                              [context, flags] { return Top(context, *flags); });

@@ -22,6 +22,33 @@ double Rate(uint64_t before, uint64_t now, double seconds) {
   return seconds > 0 && now >= before ? static_cast<double>(now - before) / seconds : 0;
 }
 
+// Less than a nanosecond, too.
+std::string ShortTask(double seconds) {
+  if (seconds >= 1e-9) return ShortTime(absl::Seconds(seconds));
+  return StrCat(std::lround(seconds * 1e12), "ps");
+}
+
+// Whatever it is, it fits: a fit may say anything.
+std::string CopyText(double bytes_per_second) {
+  if (bytes_per_second <= 0) return "-";
+  return StrCat(HumanSize(static_cast<uint64_t>(std::min(bytes_per_second, 1e18))), "/s");
+}
+
+Json RateJson(const KernelRate& rate) {
+  return {{"kernel", rate.kernel},
+          {"extents", rate.extents},
+          {"device", KindName(rate.device)},
+          {"device_name", rate.device_name},
+          {"tasks_per_second", rate.tasks_per_second},
+          {"seconds_per_task", rate.seconds_per_task},
+          {"fixed_seconds", rate.fixed_seconds},
+          {"up_bytes_per_second", rate.up_bytes_per_second},
+          {"down_bytes_per_second", rate.down_bytes_per_second},
+          {"bound_by", rate.bound_by},
+          {"samples", rate.samples},
+          {"age_seconds", absl::ToDoubleSeconds(rate.age)}};
+}
+
 }  // namespace
 
 std::string ShortTime(absl::Duration duration) {
@@ -64,8 +91,45 @@ std::string DeviceText(const DeviceInfo& device) {
 }
 
 std::string RateText(const KernelRate& rate) {
-  return StrCat(rate.kernel, " on ", KindName(rate.device), ": ", HumanCount(rate.tasks_per_second),
-                " tasks/s + ", HumanDuration(absl::Seconds(rate.fixed_seconds)), " a batch");
+  std::string text =
+      StrCat(rate.kernel, rate.extents.empty() ? "" : StrCat(" (", rate.extents, ")"), " on ",
+             rate.device_name, ": ", ShortTask(rate.seconds_per_task), " a task");
+  if (rate.fixed_seconds >= 1e-9) {
+    StrAppend(&text, " + ", ShortTime(absl::Seconds(rate.fixed_seconds)), " a batch");
+  }
+  StrAppend(&text, ", ", HumanCount(rate.tasks_per_second), " tasks/s");
+  if (rate.up_bytes_per_second > 0) {
+    StrAppend(&text, ", up ", CopyText(rate.up_bytes_per_second));
+  }
+  if (rate.down_bytes_per_second > 0) {
+    StrAppend(&text, ", down ", CopyText(rate.down_bytes_per_second));
+  }
+  StrAppend(&text, "; bound by ", rate.bound_by, "; ", rate.samples,
+            rate.samples == 1 ? " piece, " : " pieces, the last ", ShortTime(rate.age), " ago");
+  return text;
+}
+
+Table RatesTable(const std::vector<KernelRate>& rates) {
+  Table table("rates", {{"KERNEL"},
+                        {"EXTENTS"},
+                        {"DEVICE"},
+                        {"TASKS/S"},
+                        {"A TASK"},
+                        {"FIXED"},
+                        {"UP"},
+                        {"DOWN"},
+                        {"BOUND BY"},
+                        {"PIECES"},
+                        {"AGE"}});
+  for (const KernelRate& rate : rates) {
+    table.Add({rate.kernel, rate.extents.empty() ? "-" : rate.extents, rate.device_name,
+               HumanCount(rate.tasks_per_second), ShortTask(rate.seconds_per_task),
+               ShortTime(absl::Seconds(rate.fixed_seconds)), CopyText(rate.up_bytes_per_second),
+               CopyText(rate.down_bytes_per_second), rate.bound_by,
+               HumanCount(static_cast<double>(rate.samples)), ShortTime(rate.age)},
+              RateJson(rate));
+  }
+  return table;
 }
 
 Json WorkerJson(const client::WorkerSummary& worker) {
@@ -84,10 +148,7 @@ Json WorkerJson(const client::WorkerSummary& worker) {
   }
   Json rates = Json::array();
   for (const KernelRate& rate : worker.rates) {
-    rates.push_back({{"kernel", rate.kernel},
-                     {"device", KindName(rate.device)},
-                     {"tasks_per_second", rate.tasks_per_second},
-                     {"fixed_seconds", rate.fixed_seconds}});
+    rates.push_back(RateJson(rate));
   }
   Json jobs = Json::array();
   for (const JobId job : worker.jobs) jobs.push_back(job.value());

@@ -22,8 +22,10 @@ std::string ShortTime(absl::Duration duration);
 std::string DeviceText(const DeviceInfo& device);
 // "cpu 2" or "gpu NVIDIA …"
 std::string DevicesText(const std::vector<DeviceInfo>& devices);
-// "spin on cpu: 1.2 M tasks/s + 30us a batch"
+// "spin@7f on cpu: 812ns a task + 30us a batch, 1.2M tasks/s; …"
 std::string RateText(const KernelRate& rate);
+// What was learned of how long work takes, a row each.
+Table RatesTable(const std::vector<KernelRate>& rates);
 nlohmann::ordered_json WorkerJson(const client::WorkerSummary& worker);
 Record WorkerRecord(const client::WorkerSummary& worker);
 // What every worker does now: by what has grown from `before` (names that are not there: since the

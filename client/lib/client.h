@@ -277,6 +277,10 @@ class Client {
   // Idempotent. It may be stopped once its state is "DRAINED".
   absl::StatusOr<WorkerSummary> DrainWorker(const std::string& worker);
   absl::StatusOr<WorkerSummary> ResumeWorker(const std::string& worker);
+  // The worker forgets what it has learned of how long a kernel takes (by name or identity; "": all
+  // of them, and copies), here and over restarts. Errors: UNAVAILABLE WORKER_LOST: it is not
+  // attached.
+  absl::StatusOr<WorkerSummary> ForgetRates(const std::string& worker, const std::string& kernel);
   // Why it gets, or does not get, work.
   absl::StatusOr<WorkerExplanation> ExplainWorker(const std::string& worker);
 

@@ -42,6 +42,19 @@ absl::StatusOr<WorkerSummary> Client::ResumeWorker(const std::string& worker) {
   return FromWire(&response);
 }
 
+absl::StatusOr<WorkerSummary> Client::ForgetRates(const std::string& worker,
+                                                  const std::string& kernel) {
+  RETURN_IF_ERROR(CheckText("worker", worker));
+  RETURN_IF_ERROR(CheckText("kernel", kernel));
+  v1::ForgetRatesRequest request;
+  request.set_worker(worker);
+  request.set_kernel(kernel);
+  v1::WorkerInfo response;
+  RETURN_IF_ERROR(
+      impl_->Call(impl_->cluster.get(), &v1::Cluster::Stub::ForgetRates, request, &response));
+  return FromWire(&response);
+}
+
 absl::StatusOr<WorkerExplanation> Client::ExplainWorker(const std::string& worker) {
   RETURN_IF_ERROR(CheckText("worker", worker));
   v1::ExplainWorkerRequest request;

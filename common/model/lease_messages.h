@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/model/ids.h"
 #include "common/model/outputs.h"
 
@@ -145,12 +146,21 @@ struct DeviceInfo {
   uint64_t bytes_down = 0;
 };
 
-// Measured: a batch of n tasks takes fixed_seconds + n / tasks_per_second.
+// What a worker has learned of one kernel on one of its devices. A batch of n tasks, by itself,
+// takes fixed_seconds + n × seconds_per_task on one of the device's lanes.
 struct KernelRate {
-  std::string kernel;
+  std::string kernel;  // its identity
   DeviceKind device = DeviceKind::kUnspecified;
-  double tasks_per_second = 0;
+  double tasks_per_second = 0;  // of the whole device, kept busy
   double fixed_seconds = 0;
+  std::string device_name;  // "cpu", "emulated:EMULATED-0", "cuda:GPU-…"
+  std::string extents;      // of the kernel's inner axes: "k=21"
+  double seconds_per_task = 0;
+  double up_bytes_per_second = 0, down_bytes_per_second = 0;  // copies; 0: there are none
+  std::string bound_by;                                       // its slowest stage: "copy up"
+  uint64_t samples = 0;
+  absl::Duration age;  // of the last sample
+  friend bool operator==(const KernelRate&, const KernelRate&) = default;
 };
 
 // Leaves of a job that a worker has still to run: granted, and neither finished nor waiting in an
@@ -168,6 +178,9 @@ struct Report {
   std::vector<Crash> crashes;
   std::vector<Return> returns;
   std::vector<JobFault> job_faults;
+  // Not 0: rates told before are void, as forgets of up to this number wanted; what is left of them
+  // is told again.
+  uint64_t forgot = 0;
   std::vector<KernelRate> rates;
   std::vector<Backlog> backlogs;
 };

@@ -386,6 +386,7 @@ void Encode(const Report& from, worker::v1::Report* to) {
   EncodeList(from.crashes, to->mutable_crashes());
   EncodeList(from.returns, to->mutable_returns());
   EncodeList(from.job_faults, to->mutable_job_faults());
+  to->set_forgot(from.forgot);
   EncodeList(from.rates, to->mutable_rates());
   EncodeList(from.backlogs, to->mutable_backlogs());
 }
@@ -399,6 +400,7 @@ absl::Status Decode(worker::v1::Report* from, Report* to) {
   RETURN_IF_ERROR(DecodeList(from->mutable_crashes(), &to->crashes, kMax, "crashes"));
   RETURN_IF_ERROR(DecodeList(from->mutable_returns(), &to->returns, kMax, "returns"));
   RETURN_IF_ERROR(DecodeList(from->mutable_job_faults(), &to->job_faults, kMax, "job_faults"));
+  to->forgot = from->forgot();
   RETURN_IF_ERROR(DecodeList(from->mutable_rates(), &to->rates, kMax, "rates"));
   return DecodeList(from->mutable_backlogs(), &to->backlogs, kMax, "backlogs");
 }
@@ -452,6 +454,14 @@ void Encode(const KernelRate& from, v1::KernelRate* to) {
   to->set_device(static_cast<v1::DeviceKind>(from.device));
   to->set_tasks_per_second(from.tasks_per_second);
   to->set_fixed_seconds(from.fixed_seconds);
+  to->set_device_name(CleanText(from.device_name, WireLimits::kNameBytes));
+  to->set_extents(CleanText(from.extents, WireLimits::kNameBytes));
+  to->set_seconds_per_task(from.seconds_per_task);
+  to->set_up_bytes_per_second(from.up_bytes_per_second);
+  to->set_down_bytes_per_second(from.down_bytes_per_second);
+  to->set_bound_by(CleanText(from.bound_by, WireLimits::kNameBytes));
+  to->set_samples(from.samples);
+  to->set_age_ns(absl::ToInt64Nanoseconds(from.age));
 }
 
 absl::Status Decode(v1::KernelRate* from, KernelRate* to) {
@@ -460,9 +470,24 @@ absl::Status Decode(v1::KernelRate* from, KernelRate* to) {
   RETURN_IF_ERROR(DecodeKind(from->device(), "device", &to->device));
   RETURN_IF_ERROR(CheckRate(from->tasks_per_second(), "tasks_per_second"));
   RETURN_IF_ERROR(CheckRate(from->fixed_seconds(), "fixed_seconds"));
+  RETURN_IF_ERROR(CheckText(from->device_name(), WireLimits::kNameBytes, "device_name"));
+  RETURN_IF_ERROR(CheckText(from->extents(), WireLimits::kNameBytes, "extents"));
+  RETURN_IF_ERROR(CheckRate(from->seconds_per_task(), "seconds_per_task"));
+  RETURN_IF_ERROR(CheckRate(from->up_bytes_per_second(), "up_bytes_per_second"));
+  RETURN_IF_ERROR(CheckRate(from->down_bytes_per_second(), "down_bytes_per_second"));
+  RETURN_IF_ERROR(CheckText(from->bound_by(), WireLimits::kNameBytes, "bound_by"));
+  if (from->age_ns() < 0) return Malformed("age_ns", "is negative");
   to->kernel = std::move(*from->mutable_kernel());
   to->tasks_per_second = from->tasks_per_second();
   to->fixed_seconds = from->fixed_seconds();
+  to->device_name = std::move(*from->mutable_device_name());
+  to->extents = std::move(*from->mutable_extents());
+  to->seconds_per_task = from->seconds_per_task();
+  to->up_bytes_per_second = from->up_bytes_per_second();
+  to->down_bytes_per_second = from->down_bytes_per_second();
+  to->bound_by = std::move(*from->mutable_bound_by());
+  to->samples = from->samples();
+  to->age = absl::Nanoseconds(from->age_ns());
   return absl::OkStatus();
 }
 

@@ -20,7 +20,8 @@ namespace {
 
 // An executor that says that it took no time is believed up to here.
 constexpr double kTaskSecondsMin = 1e-10;
-constexpr double kCommitWeight = 0.25;  // Of the newest commit, when the next comes.
+constexpr size_t kRatedDevicesMax = 64;  // Of one worker.
+constexpr double kCommitWeight = 0.25;   // Of the newest commit, when the next comes.
 
 // The worker's speed in a kernel, and with it what its queue is worth.
 void Learn(Turn& turn, Worker& worker, size_t kernel, double tasks_per_second) {
@@ -270,17 +271,26 @@ void OnRate(Turn& turn, Worker& worker, const KernelRate& rate) {
   for (auto& [index, at] : worker.kernels) {
     const KernelEntry& kernel = turn.state.kernels[index];
     if (kernel.name != rate.kernel && kernel.identity != rate.kernel) continue;
-    auto known = std::find_if(at.reported.begin(), at.reported.end(),
-                              [&](const KernelRate& r) { return r.device == rate.device; });
+    auto known = std::find_if(
+        at.reported.begin(), at.reported.end(),
+        [&](const KernelAtWorker::OfDevice& of) { return of.device == rate.device_name; });
     if (known == at.reported.end()) {
-      at.reported.push_back(rate);
-    } else {
-      *known = rate;
+      if (at.reported.size() >= kRatedDevicesMax) continue;
+      known = at.reported.insert(at.reported.end(), {rate.device_name, 0});
     }
+    known->tasks_per_second = rate.tasks_per_second;
     at.self_measured = false;
     double sum = 0;
-    for (const KernelRate& r : at.reported) sum += r.tasks_per_second;
+    for (const KernelAtWorker::OfDevice& of : at.reported) sum += of.tasks_per_second;
     Learn(turn, worker, index, sum);
+  }
+}
+
+// What it tells in the same report it has learned again.
+void ForgetRates(Turn& turn, Worker& worker) {
+  for (auto& [index, at] : worker.kernels) {
+    at.reported.clear();
+    if (!at.self_measured) Learn(turn, worker, index, 0);
   }
 }
 
@@ -320,6 +330,7 @@ void OnReported(Turn& turn, const WorkerReported& event) {
   if (worker == nullptr || !worker->attached()) return;
   const Report& report = event.report;
   worker->deadline = turn.now + turn.state.options.lease_ttl;
+  if (report.forgot != 0) ForgetRates(turn, *worker);
   for (const KernelRate& rate : report.rates) OnRate(turn, *worker, rate);
   for (const Commit& commit : report.commits) OnCommit(turn, *worker, commit);
   for (const MergeCommit& merge : report.merges) OnMerged(turn, *worker, merge);

@@ -94,10 +94,14 @@ struct JobAtWorker {
 
 // One kernel at one worker.
 struct KernelAtWorker {
-  absl::InlinedVector<KernelRate, 2> reported;  // By device kind.
-  double tasks_per_second = 0;                  // Of all its devices; 0: not measured.
-  bool self_measured = false;                   // By the core, from commits.
-  double busy_seconds_per_task = 0;             // From commits; 0: none yet.
+  struct OfDevice {
+    std::string device;
+    double tasks_per_second = 0;
+  };
+  absl::InlinedVector<OfDevice, 2> reported;
+  double tasks_per_second = 0;       // Of all its devices; 0: not measured.
+  bool self_measured = false;        // By the core, from commits.
+  double busy_seconds_per_task = 0;  // From commits; 0: none yet.
   uint64_t probe_leaves = 1;
 };
 

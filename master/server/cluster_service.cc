@@ -8,6 +8,7 @@
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/base/utf8.h"
 #include "common/rpc/status.h"
 #include "common/rpc/version.h"
 #include "common/wire/kernel.h"
@@ -20,12 +21,19 @@ namespace tandem::master {
 namespace {
 
 constexpr size_t kJobsExplained = 100;
+constexpr size_t kRatesListed = 8;  // Of each worker of a list.
 
 absl::Status BadToken() {
   return WithField(InvalidError(reason::kBadPageToken,
                                 "the page token is not one that this call gave out: begin again "
                                 "without one"),
                    "page_token");
+}
+
+absl::Status CheckKernelName(const std::string& kernel) {
+  constexpr size_t kBytesMax = 256;
+  if (kernel.size() <= kBytesMax && IsUtf8(kernel)) return absl::OkStatus();
+  return WithField(InvalidError(reason::kBadArgument, "no kernel has such a name"), "kernel");
 }
 
 absl::StatusOr<size_t> PageSize(uint32_t asked) {
@@ -58,7 +66,9 @@ v1::WorkerState StateOf(const WorkerView& view) {
   return v1::LOST;
 }
 
-void EncodeWorker(const WorkerView& view, const WorkerProfile* profile, v1::WorkerInfo* to) {
+// At most the latest `rates_max` rates.
+void EncodeWorker(const WorkerView& view, const WorkerProfile* profile, absl::Time now,
+                  size_t rates_max, v1::WorkerInfo* to) {
   to->set_id(view.id.value());
   to->set_name(view.name);
   to->set_state(StateOf(view));
@@ -81,11 +91,16 @@ void EncodeWorker(const WorkerView& view, const WorkerProfile* profile, v1::Work
     wire::Encode(device, to->add_devices());
     to->set_groups(to->groups() + std::max<uint32_t>(1, device.groups));
   }
-  for (const KernelRate& rate : profile->rates) wire::Encode(rate, to->add_rates());
+  const size_t first = profile->rates.size() - std::min(profile->rates.size(), rates_max);
+  for (size_t i = first; i < profile->rates.size(); ++i) {
+    KernelRate rate = profile->rates[i].first;
+    rate.age += std::max(now - profile->rates[i].second, absl::ZeroDuration());
+    wire::Encode(rate, to->add_rates());
+  }
   EncodeTime(profile->attached, to->mutable_attached());
 }
 
-void ListPage(const LoopView& loop, WorkerId after, size_t count,
+void ListPage(const LoopView& loop, absl::Time now, WorkerId after, size_t count,
               v1::ListWorkersResponse* response) {
   std::vector<WorkerView> workers = loop.core.Workers();
   std::ranges::sort(workers, {}, &WorkerView::id);
@@ -96,7 +111,7 @@ void ListPage(const LoopView& loop, WorkerId after, size_t count,
           std::to_string(response->workers(response->workers_size() - 1).id()));
       return;
     }
-    EncodeWorker(view, loop.hub.Profile(view.id), response->add_workers());
+    EncodeWorker(view, loop.hub.Profile(view.id), now, kRatesListed, response->add_workers());
   }
 }
 
@@ -121,9 +136,10 @@ absl::StatusOr<WorkerView> FindWorker(const LoopView& loop, const std::string& w
                       "; `tandem worker ls` lists them"));
 }
 
-absl::Status ShowWorker(const LoopView& loop, const std::string& worker, v1::WorkerInfo* to) {
+absl::Status ShowWorker(const LoopView& loop, const std::string& worker, absl::Time now,
+                        v1::WorkerInfo* to) {
   ASSIGN_OR_RETURN(const WorkerView view, FindWorker(loop, worker));
-  EncodeWorker(view, loop.hub.Profile(view.id), to);
+  EncodeWorker(view, loop.hub.Profile(view.id), now, WorkerHub::kRatesMax, to);
   return absl::OkStatus();
 }
 
@@ -203,8 +219,8 @@ grpc::ServerUnaryReactor* ClusterService::OnLoop(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* ClusterService::GetWorker(grpc::CallbackServerContext* context,
                                                     const v1::GetWorkerRequest* request,
                                                     v1::WorkerInfo* response) {
-  return OnLoop(context, [request, response](const LoopView& view) {
-    return ShowWorker(view, request->worker(), response);
+  return OnLoop(context, [this, request, response](const LoopView& view) {
+    return ShowWorker(view, request->worker(), parts_.clock->WallNow(), response);
   });
 }
 
@@ -214,8 +230,8 @@ grpc::ServerUnaryReactor* ClusterService::SetDrain(grpc::CallbackServerContext* 
                                                    const std::string& worker, bool drain,
                                                    v1::WorkerInfo* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto show = [reactor, worker, drain, response](const LoopView& view) {
-    if (!ShowWorker(view, worker, response).ok()) {
+  const auto show = [this, reactor, worker, drain, response](const LoopView& view) {
+    if (!ShowWorker(view, worker, parts_.clock->WallNow(), response).ok()) {
       response->set_name(worker);
       response->set_state(v1::LOST);
       response->set_drain(drain);
@@ -254,12 +270,43 @@ grpc::ServerUnaryReactor* ClusterService::ResumeWorker(grpc::CallbackServerConte
   return SetDrain(context, request->worker(), false, response);
 }
 
+// Answered when the worker has said that it has.
+grpc::ServerUnaryReactor* ClusterService::ForgetRates(grpc::CallbackServerContext* context,
+                                                      const v1::ForgetRatesRequest* request,
+                                                      v1::WorkerInfo* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto finish = [reactor](const absl::Status& status) {
+    reactor->Finish(rpc::ToGrpc(status));
+  };
+  const auto show = [this, request, response, finish](const LoopView& view) {
+    finish(ShowWorker(view, request->worker(), parts_.clock->WallNow(), response));
+  };
+  const auto ask = [this, request, show, finish](const LoopView& view) {
+    const absl::StatusOr<WorkerView> worker = FindWorker(view, request->worker());
+    absl::Status status = worker.status();
+    if (status.ok()) {
+      status = parts_.loop->ForgetRates(
+          worker->id, request->kernel(), [this, show, finish](const absl::Status& done) {
+            const absl::Status shown = done.ok() ? parts_.loop->Call(show) : done;
+            if (!shown.ok()) finish(shown);
+          });
+    }
+    if (!status.ok()) finish(status);
+  };
+  absl::Status status = CheckKernelName(request->kernel());
+  if (status.ok()) status = rpc::CheckVersion(*context);
+  if (status.ok()) status = parts_.loop->Call(ask);
+  if (!status.ok()) finish(status);
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* ClusterService::ExplainWorker(grpc::CallbackServerContext* context,
                                                         const v1::ExplainWorkerRequest* request,
                                                         v1::WorkerExplanation* response) {
-  return OnLoop(context, [request, response](const LoopView& view) -> absl::Status {
+  return OnLoop(context, [this, request, response](const LoopView& view) -> absl::Status {
     ASSIGN_OR_RETURN(const WorkerView worker, FindWorker(view, request->worker()));
-    EncodeWorker(worker, view.hub.Profile(worker.id), response->mutable_worker());
+    EncodeWorker(worker, view.hub.Profile(worker.id), parts_.clock->WallNow(), WorkerHub::kRatesMax,
+                 response->mutable_worker());
     const std::vector<JobAtWorkerView> jobs = view.core.JobsAt(worker.id, kJobsExplained);
     for (const JobAtWorkerView& job : jobs) {
       v1::JobAtWorker* to = response->add_jobs();
@@ -279,10 +326,10 @@ grpc::ServerUnaryReactor* ClusterService::ExplainWorker(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* ClusterService::ListWorkers(grpc::CallbackServerContext* context,
                                                       const v1::ListWorkersRequest* request,
                                                       v1::ListWorkersResponse* response) {
-  return OnLoop(context, [request, response](const LoopView& view) -> absl::Status {
+  return OnLoop(context, [this, request, response](const LoopView& view) -> absl::Status {
     ASSIGN_OR_RETURN(const size_t count, PageSize(request->page_size()));
     ASSIGN_OR_RETURN(const WorkerId after, ParseWorkerToken(request->page_token()));
-    ListPage(view, after, count, response);
+    ListPage(view, parts_.clock->WallNow(), after, count, response);
     return absl::OkStatus();
   });
 }

@@ -51,6 +51,9 @@ class ClusterService final : public v1::Cluster::CallbackService {
   grpc::ServerUnaryReactor* ResumeWorker(grpc::CallbackServerContext* context,
                                          const v1::ResumeWorkerRequest* request,
                                          v1::WorkerInfo* response) override;
+  grpc::ServerUnaryReactor* ForgetRates(grpc::CallbackServerContext* context,
+                                        const v1::ForgetRatesRequest* request,
+                                        v1::WorkerInfo* response) override;
   grpc::ServerUnaryReactor* ExplainWorker(grpc::CallbackServerContext* context,
                                           const v1::ExplainWorkerRequest* request,
                                           v1::WorkerExplanation* response) override;

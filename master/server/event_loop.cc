@@ -90,6 +90,11 @@ absl::Status EventLoop::Ask(Event event, Done done) {
   return Enqueue(Asked{std::move(event), std::move(done)});
 }
 
+absl::Status EventLoop::ForgetRates(WorkerId worker, std::string kernel,
+                                    std::function<void(const absl::Status&)> done) {
+  return Enqueue(Forget{worker, std::move(kernel), std::move(done)});
+}
+
 absl::Status EventLoop::Call(std::function<void(const LoopView&)> call) {
   return Enqueue(Called(std::move(call)));
 }
@@ -172,6 +177,7 @@ void EventLoop::Run() {
   }
   for (Item& item : items) {
     if (auto* asked = std::get_if<Asked>(&item)) asked->done(ShuttingDown());
+    if (auto* forget = std::get_if<Forget>(&item)) forget->done(ShuttingDown());
   }
   EndEverything();
 }
@@ -189,7 +195,7 @@ void EventLoop::Handle(Item item) {
     }
     for (const Event& event : message->said.events) {
       if (const auto* reported = std::get_if<WorkerReported>(&event)) {
-        hub_.NoteReport(reported->worker, reported->report);
+        hub_.NoteReport(reported->worker, reported->report, wall_);
         ledger_.Reported(reported->worker, reported->report, now_);
       } else if (const auto* announced = std::get_if<WorkerAnnounced>(&event)) {
         parts_.kernels->Prefer(announced->kernels);
@@ -208,6 +214,8 @@ void EventLoop::Handle(Item item) {
   } else if (auto* gone = std::get_if<Gone>(&item)) {
     const WorkerHub::Gone was = hub_.Remove(gone->stream.get());
     if (was.worker.valid()) Step(WorkerDetached{was.worker, was.token});
+  } else if (auto* forget = std::get_if<Forget>(&item)) {
+    hub_.ForgetRates(forget->worker, forget->kernel, std::move(forget->done));
   } else if (auto* call = std::get_if<Called>(&item)) {
     (*call)(View());
   }
@@ -472,6 +480,7 @@ void EventLoop::EndEverything() {
   for (Item& item : rest) {
     if (auto* asked = std::get_if<Asked>(&item)) asked->done(ShuttingDown());
     if (auto* hello = std::get_if<Hello>(&item)) hello->stream->Close(ShuttingDown());
+    if (auto* forget = std::get_if<Forget>(&item)) forget->done(ShuttingDown());
     if (auto* call = std::get_if<Called>(&item)) {
       (*call)(View());
     }

@@ -112,6 +112,9 @@ class EventLoop final : public WorkerInbox {
   absl::Status Cancel(CancelJob event, Done done);
   // Also: the worker is named, not numbered. `done` gets no job's id.
   absl::Status Drain(DrainWorker event, Done done);
+  // `done`: as WorkerHub's says.
+  absl::Status ForgetRates(WorkerId worker, std::string kernel,
+                           std::function<void(const absl::Status&)> done);
   absl::Status Call(std::function<void(const LoopView&)> call);
 
   Epoch epoch() const { return epoch_; }
@@ -138,8 +141,13 @@ class EventLoop final : public WorkerInbox {
   struct Gone {
     std::shared_ptr<WorkerStream> stream;
   };
+  struct Forget {
+    WorkerId worker;
+    std::string kernel;
+    std::function<void(const absl::Status&)> done;
+  };
   using Called = std::function<void(const LoopView&)>;
-  using Item = std::variant<Asked, Hello, Message, Gone, Called>;
+  using Item = std::variant<Asked, Hello, Message, Gone, Forget, Called>;
 
   // Effects that wait for batch `seq`.
   struct Waiting {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <variant>
 
 #include "common/base/error.h"
@@ -14,6 +15,17 @@
 #include "common/wire/usage.h"
 
 namespace tandem::master {
+namespace {
+
+constexpr uint64_t kAllForgets = std::numeric_limits<uint64_t>::max();
+
+absl::Status LostBeforeItSaid(const std::string& name) {
+  return Error(absl::StatusCode::kUnavailable, reason::kWorkerLost,
+               StrCat("worker ", name,
+                      " was lost before it said that it has forgotten: ask again when it is back"));
+}
+
+}  // namespace
 
 void WorkerHub::Greet(RequestToken token, std::shared_ptr<WorkerStream> stream,
                       wire::WorkerHello hello, absl::Time now) {
@@ -45,6 +57,7 @@ WorkerHub::Gone WorkerHub::Remove(const WorkerStream* stream) {
     if (it->second.stream.get() != stream) continue;
     const Gone gone{it->first, it->second.token};
     TLOG(Info, "worker_detached", "worker", gone.worker, "name", profiles_[gone.worker].name);
+    EndForgetting(&it->second, kAllForgets, LostBeforeItSaid(profiles_[gone.worker].name));
     peers_.erase(it);
     return gone;
   }
@@ -72,6 +85,7 @@ bool WorkerHub::Welcome(const WelcomeWorker& welcome, const std::vector<Describe
   if (peer.stream != nullptr) {
     peer.stream->Close(Error(absl::StatusCode::kAborted, reason::kStaleLease,
                              "the worker has attached again over another stream"));
+    EndForgetting(&peer, kAllForgets, LostBeforeItSaid(profiles_[welcome.worker].name));
   }
   PruneProfiles();
   WorkerProfile& profile = profiles_[welcome.worker];
@@ -92,7 +106,8 @@ bool WorkerHub::Welcome(const WelcomeWorker& welcome, const std::vector<Describe
           .stream = std::move(it->second.stream),
           .draft = {},
           .drafted = false,
-          .drain = false};
+          .drain = false,
+          .forgetting = {}};
   greeted_.erase(it);
   TLOG(Info, "worker_attached", "worker", welcome.worker, "name", profile.name, "adopted",
        welcome.adopted.size());
@@ -187,25 +202,60 @@ void WorkerHub::Flush() {
 
 void WorkerHub::CloseAll(const absl::Status& status) {
   for (auto& [token, greeted] : greeted_) greeted.stream->Close(status);
-  for (auto& [worker, peer] : peers_) peer.stream->Close(status);
+  for (auto& [worker, peer] : peers_) {
+    peer.stream->Close(status);
+    EndForgetting(&peer, kAllForgets, status);
+  }
   greeted_.clear();
 }
 
-void WorkerHub::NoteReport(WorkerId worker, const Report& report) {
+void WorkerHub::ForgetRates(WorkerId worker, const std::string& kernel,
+                            std::function<void(const absl::Status&)> done) {
+  worker::v1::MasterMessage* draft = Draft(worker);
+  if (draft == nullptr) {
+    const WorkerProfile* profile = Profile(worker);
+    const std::string name = profile == nullptr ? StrCat("#", worker) : profile->name;
+    return done(Error(absl::StatusCode::kUnavailable, reason::kWorkerLost,
+                      StrCat("worker ", name, " is not attached: it can be told when it is back")));
+  }
+  worker::v1::ForgetRates* forget = draft->add_forgets();
+  forget->set_number(++last_forget_);
+  forget->set_kernel(kernel);
+  peers_[worker].forgetting[last_forget_] = std::move(done);
+}
+
+void WorkerHub::EndForgetting(Peer* peer, uint64_t up_to, const absl::Status& status) {
+  auto& forgetting = peer->forgetting;
+  while (!forgetting.empty() && forgetting.begin()->first <= up_to) {
+    const auto done = std::move(forgetting.begin()->second);
+    forgetting.erase(forgetting.begin());
+    done(status);
+  }
+}
+
+void WorkerHub::NoteRates(const Report& report, absl::Time now, WorkerProfile* profile) {
+  auto& rates = profile->rates;
+  if (report.forgot != 0) rates.clear();
+  for (const KernelRate& rate : report.rates) {
+    std::erase_if(rates, [&rate](const auto& other) {
+      return other.first.kernel == rate.kernel && other.first.extents == rate.extents &&
+             other.first.device_name == rate.device_name;
+    });
+    if (rates.size() >= kRatesMax) rates.erase(rates.begin());
+    rates.emplace_back(rate, now);
+  }
+}
+
+void WorkerHub::NoteReport(WorkerId worker, const Report& report, absl::Time now) {
   const auto it = profiles_.find(worker);
   if (it == profiles_.end()) return;
   for (const Commit& commit : report.commits) {
     for (const LeafRun& run : commit.runs) it->second.leaves_done += run.leaves.count;
   }
-  for (const KernelRate& rate : report.rates) {
-    const auto known = std::ranges::find_if(it->second.rates, [&rate](const KernelRate& other) {
-      return other.kernel == rate.kernel && other.device == rate.device;
-    });
-    if (known == it->second.rates.end()) {
-      it->second.rates.push_back(rate);
-    } else {
-      *known = rate;
-    }
+  NoteRates(report, now, &it->second);
+  const auto peer = peers_.find(worker);
+  if (report.forgot != 0 && peer != peers_.end()) {
+    EndForgetting(&peer->second, report.forgot, absl::OkStatus());
   }
 }
 

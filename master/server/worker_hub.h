@@ -10,6 +10,7 @@
 #define TANDEM_MASTER_SERVER_WORKER_HUB_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -35,7 +36,8 @@ struct WorkerProfile {
   std::string version;
   std::string address;
   std::vector<DeviceInfo> devices;
-  std::vector<KernelRate> rates;  // The last of each kernel and device.
+  // The last of each kernel, extents and device, and when it was said; the latest last.
+  std::vector<std::pair<KernelRate, absl::Time>> rates;
   absl::Time attached;
   absl::Time last_heard;
   // What it did since this master started.
@@ -49,6 +51,7 @@ class WorkerHub final : public WorkerLooks {
   // Workers that are no longer attached and still remembered.
   static constexpr size_t kProfilesMax = 8192;
   static constexpr size_t kCountersMax = 1024;
+  static constexpr size_t kRatesMax = 4096;  // Of a worker.
 
   // `handover`: where workers on the host of `host_id` hand memory over; "": nowhere.
   WorkerHub(const JobBoard* board, std::string cluster_id, std::string host_id,
@@ -79,8 +82,13 @@ class WorkerHub final : public WorkerLooks {
   void Flush();
   void CloseAll(const absl::Status& status);
 
+  // Tells the worker, which answers in a report. `done` is called once: OK then, UNAVAILABLE
+  // (WORKER_LOST) when it is not attached, or no more, or this ends before.
+  void ForgetRates(WorkerId worker, const std::string& kernel,
+                   std::function<void(const absl::Status&)> done);
+
   // For lists.
-  void NoteReport(WorkerId worker, const Report& report);
+  void NoteReport(WorkerId worker, const Report& report, absl::Time now);
   // A message came, and what it says of work done.
   void NoteMessage(const FromWorker& message, absl::Time now);
   // Of all workers since this master started, by name.
@@ -96,6 +104,7 @@ class WorkerHub final : public WorkerLooks {
     worker::v1::MasterMessage draft;
     bool drafted = false;
     bool drain = false;
+    std::map<uint64_t, std::function<void(const absl::Status&)>> forgetting;  // By number.
   };
   struct Greeted {
     std::shared_ptr<WorkerStream> stream;
@@ -105,6 +114,8 @@ class WorkerHub final : public WorkerLooks {
   // False: the stream is over.
   bool Welcome(const WelcomeWorker& welcome, const std::vector<DescribeJob>& describes);
   void PruneProfiles();
+  static void NoteRates(const Report& report, absl::Time now, WorkerProfile* profile);
+  static void EndForgetting(Peer* peer, uint64_t up_to, const absl::Status& status);
   void NoteCounters(const std::map<std::string, uint64_t>& grown);
   worker::v1::MasterMessage* Draft(WorkerId worker);
   void Describe(JobId job, worker::v1::JobDescription* to) const;
@@ -119,6 +130,7 @@ class WorkerHub final : public WorkerLooks {
   std::map<WorkerId, WorkerProfile> profiles_;
   std::map<std::string, uint64_t> counters_;
   std::vector<WorkerId> drafted_;  // With something to flush.
+  uint64_t last_forget_ = 0;
 };
 
 }  // namespace tandem::master

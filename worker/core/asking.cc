@@ -85,13 +85,24 @@ Estimate WorkerCore::EstimateOf(const JobState& job, DeviceIndex device) const {
     const RateModel& rate = job.on[device].rate;
     return {rate.slope(), rate.fixed(), Source::kJob, hinted};
   }
-  const auto kernel = kernels_.find({job.info.kernel, devices_[device].kind});
-  if (kernel != kernels_.end() && kernel->second.model.known() &&
-      kernel->second.hinted == (hint > 0)) {
-    const RateModel& model = kernel->second.model;
-    return {model.slope() * (hint > 0 ? hint : 1), model.fixed(), Source::kKernel, hinted};
+  if (const std::optional<Prediction> line = LearnedOf(job, device)) {
+    return {line->per_task.Alone(), line->fixed.Alone(),
+            line->same_extents ? Source::kSameExtents : Source::kKernel, hinted};
   }
   return {hinted, 0, Source::kHint, hinted};
+}
+
+std::optional<Prediction> WorkerCore::LearnedOf(const JobState& job, DeviceIndex index) const {
+  const WorkerDevice& device = devices_[index];
+  const double hint = job.info.cost_ns_per_task * 1e-9;
+  std::optional<Prediction> best = device.learned.Predict(job.model_key, hint);
+  for (const WorkerDevice& other : devices_) {
+    if (best.has_value() && best->same_extents) break;
+    if (&other == &device || device.model.empty() || other.model != device.model) continue;
+    std::optional<Prediction> line = other.learned.Predict(job.model_key, hint);
+    if (line.has_value() && (line->same_extents || !best.has_value())) best = line;
+  }
+  return best;
 }
 
 double WorkerCore::FixedCost(double fitted) const {
@@ -106,8 +117,7 @@ PullDevice WorkerCore::PredictionOf(const JobState& job, const PullLane& lane) c
   told.end = cpu ? PoolEnd::kBack : PoolEnd::kFront;
   told.pieces_max = std::max(options_.pull.pieces_per_group, options_.pull.small_pieces_max);
   told.probes_max = cpu ? options_.pull.pieces_per_group : 1;
-  told.seconds_per_leaf =
-      estimate.careful_seconds_per_task() * static_cast<double>(job.tree.grain());
+  told.seconds_per_leaf = estimate.first_seconds_per_task() * static_cast<double>(job.tree.grain());
   told.fixed_seconds = FixedCost(estimate.fixed_seconds);
   told.gives_back = cpu && job.owner->executors[lane.device].shrinks && !job.info.whole_nodes();
   return told;
@@ -187,7 +197,8 @@ uint64_t WorkerCore::Ask(JobState* job, uint32_t index, PoolEnd end, MonoTime no
   if (decision.leaves == 0) return 0;
   uint64_t most = job->piece_leaves_max;
   if (!estimate.proven()) {
-    most = std::min(most, options_.pull.unproven_leaves_max);
+    most = std::min(most, estimate.known() ? options_.pull.known_leaves_max
+                                           : options_.pull.unproven_leaves_max);
   } else {
     const double probe = options_.pull.puller.probe_seconds /
                          (estimate.seconds_per_task * static_cast<double>(job->tree.grain()));

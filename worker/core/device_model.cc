@@ -2,23 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace tandem::worker {
 namespace {
 
-constexpr double kTasksMax = 1e18;
+constexpr double kMemory = 0.9;  // of what a task copies
+constexpr double kTasksMax = 1e18, kBytesMax = 1e18, kHintMax = 1e7;
+constexpr double kTaskSecondsMin = 1e-15;
+constexpr absl::Duration kAgeMax = absl::Hours(24 * 36'500);  // MonoTime holds it
 
-bool Usable(double value) { return std::isfinite(value) && value >= 0; }
+bool Within(double value, double most) { return value >= 0 && value <= most; }  // NaN is not
 
-void Add(RateModel* model, double units, double seconds) {
-  if (units > 0 && Usable(units) && Usable(seconds)) model->Add(units, seconds);
-}
+// What n is counted in.
+double Units(double tasks, double hint) { return hint > 0 ? tasks * hint : tasks; }
 
-double Predicted(const RateModel& model, double units) {
-  return model.known() && units > 0 ? model.Predict(units) : 0;
-}
+double BytesPerSecond(const RateModel& copy) { return copy.known() ? 1 / copy.slope() : 0; }
 
 }  // namespace
 
@@ -45,16 +44,34 @@ Stage BatchSeconds::Binds() const {
   return down >= most ? Stage::kCopyDown : Stage::kHost;
 }
 
-void DeviceModel::Learn(const ModelKey& key, const BatchSize& size, const BatchMeasured& measured) {
-  if (!(size.tasks > 0) || !Usable(size.tasks)) return;
-  Add(&up_, size.bytes_up, measured.up_seconds);
-  Add(&down_, size.bytes_down, measured.down_seconds);
-  if (measured.first_launch || !Usable(measured.grid_seconds)) return;
+bool DeviceModel::Learn(const ModelKey& key, const BatchSize& size, const BatchMeasured& measured,
+                        MonoTime now) {
+  const double hint = size.hinted_seconds_per_task;
+  const double units = Units(size.tasks, hint);
+  if (!Within(size.tasks, kTasksMax) || size.tasks < 1 || !Within(hint, kHintMax) ||
+      !RateModel::Takes(units, measured.grid_seconds) ||
+      !RateModel::Takes(units, measured.host_seconds) || !Within(measured.bytes_up, kBytesMax) ||
+      !Within(measured.bytes_down, kBytesMax)) {
+    return false;
+  }
+  if (measured.up_seconds > 0) up_.Add(measured.bytes_up, measured.up_seconds);
+  if (measured.down_seconds > 0) down_.Add(measured.bytes_down, measured.down_seconds);
   Kernel& kernel = kernels_[key];
+  if ((kernel.hint > 0) != (hint > 0)) kernel = Kernel();  // what it was counted in has changed
+  kernel.grid.Add(units, measured.grid_seconds);
+  if (measured.host_seconds > 0 || kernel.host.known()) {
+    kernel.host.Add(units, measured.host_seconds);
+  }
+  kernel.hint = hint;
+  kernel.tasks = kernel.tasks * kMemory + size.tasks;
+  kernel.bytes_up = kernel.bytes_up * kMemory + measured.bytes_up;
+  kernel.bytes_down = kernel.bytes_down * kMemory + measured.bytes_down;
+  ++kernel.samples;
+  kernel.learned_at = now;
   kernel.used = ++last_use_;
-  kernel.grid.Add(size.tasks, measured.grid_seconds);
-  Add(&kernel.host, size.tasks, measured.host_seconds);
-  if (kernels_.size() > options_.kernels_max) ForgetOldest();
+  if (kernels_.size() > kernels_max_) ForgetOldest();
+  ++version_;
+  return true;
 }
 
 void DeviceModel::ForgetOldest() {
@@ -64,83 +81,112 @@ void DeviceModel::ForgetOldest() {
   kernels_.erase(oldest);
 }
 
-RateModel DeviceModel::CopyPrior() const {
-  // One small and one large copy say what the options say.
-  RateModel prior;
-  for (const double bytes : {1e3, 1e9}) {
-    prior.Add(bytes, options_.copy_fixed_seconds + bytes * options_.copy_seconds_per_byte);
-  }
-  return prior;
-}
-
-std::optional<BatchSeconds> DeviceModel::Predict(const ModelKey& key, const BatchSize& size) const {
-  const auto found = kernels_.find(key);
-  if (found == kernels_.end()) return std::nullopt;
-  const RateModel prior = CopyPrior();
-  BatchSeconds seconds;
-  seconds.host = Predicted(found->second.host, size.tasks);
-  seconds.grid = Predicted(found->second.grid, size.tasks);
-  seconds.up = Predicted(up_.known() ? up_ : prior, size.bytes_up);
-  seconds.down = Predicted(down_.known() ? down_ : prior, size.bytes_down);
-  return seconds;
-}
-
-std::optional<uint64_t> DeviceModel::TasksFor(const ModelKey& key, const BatchSize& per_task,
-                                              double seconds) const {
-  // A line in the number of tasks: two points give it.
-  const auto at = [&](double tasks) {
-    return Predict(key, {tasks, tasks * per_task.bytes_up, tasks * per_task.bytes_down});
+Prediction DeviceModel::LineOf(const Kernel& kernel, double hint) const {
+  const double unit = Units(1, hint);
+  Prediction line;
+  const auto add = [](const RateModel& rate, double units, double BatchSeconds::*stage,
+                      Prediction* to) {
+    if (!rate.known() || units <= 0) return;
+    to->fixed.*stage = rate.fixed();
+    to->per_task.*stage = units * rate.slope();
   };
-  const std::optional<BatchSeconds> one = at(1), two = at(2);
-  if (!one.has_value()) return std::nullopt;
-  const double slope = std::max(two->Alone() - one->Alone(), 1e-18);
-  const double tasks = 1 + (seconds - one->Alone()) / slope;
-  return static_cast<uint64_t>(std::clamp(tasks, 1.0, kTasksMax));
+  add(kernel.host, unit, &BatchSeconds::host, &line);
+  add(kernel.grid, unit, &BatchSeconds::grid, &line);
+  line.per_task.grid = std::max(line.per_task.grid, kTaskSecondsMin);
+  add(up_, kernel.bytes_up / kernel.tasks, &BatchSeconds::up, &line);
+  add(down_, kernel.bytes_down / kernel.tasks, &BatchSeconds::down, &line);
+  return line;
 }
 
-DeviceModelState DeviceModel::State() const {
-  DeviceModelState state{device_, up_.sums(), down_.sums(), {}};
-  std::vector<std::pair<uint64_t, const ModelKey*>> by_use;
-  for (const auto& [key, kernel] : kernels_) by_use.emplace_back(kernel.used, &key);
-  std::sort(by_use.begin(), by_use.end());
-  for (const auto& [used, key] : by_use) {
-    const Kernel& kernel = kernels_.at(*key);
-    state.kernels.push_back({*key, kernel.grid.sums(), kernel.host.sums()});
+std::optional<Prediction> DeviceModel::Predict(const ModelKey& key, double hint) const {
+  if (!Within(hint, kHintMax)) return std::nullopt;
+  const auto found = kernels_.find(key);
+  if (found != kernels_.end() && (found->second.hint > 0) == (hint > 0)) {
+    Prediction line = LineOf(found->second, hint);
+    line.same_extents = true;
+    return line;
+  }
+  if (hint <= 0) return std::nullopt;
+  const Kernel* last = nullptr;
+  for (auto it = kernels_.lower_bound({key.kernel, ""});
+       it != kernels_.end() && it->first.kernel == key.kernel; ++it) {
+    if (it->second.hint <= 0) continue;
+    if (last == nullptr || it->second.used > last->used) last = &it->second;
+  }
+  if (last == nullptr) return std::nullopt;
+  return LineOf(*last, hint);
+}
+
+std::vector<DeviceModel::Kernels::const_iterator> DeviceModel::ByUse() const {
+  std::vector<Kernels::const_iterator> by_use;
+  for (auto it = kernels_.begin(); it != kernels_.end(); ++it) by_use.push_back(it);
+  std::sort(by_use.begin(), by_use.end(),
+            [](const auto& a, const auto& b) { return a->second.used < b->second.used; });
+  return by_use;
+}
+
+std::vector<DeviceModel::Row> DeviceModel::Rows(MonoTime now) const {
+  std::vector<Row> rows;
+  for (const auto& at : ByUse()) {
+    const Kernel& kernel = at->second;
+    rows.push_back({&at->first, LineOf(kernel, kernel.hint),
+                    kernel.bytes_up > 0 ? BytesPerSecond(up_) : 0,
+                    kernel.bytes_down > 0 ? BytesPerSecond(down_) : 0, kernel.samples,
+                    std::max(now - kernel.learned_at, absl::ZeroDuration())});
+  }
+  return rows;
+}
+
+DeviceModelState DeviceModel::State(MonoTime now) const {
+  DeviceModelState state{up_.sums(), down_.sums(), {}};
+  for (const auto& at : ByUse()) {
+    const Kernel& kernel = at->second;
+    state.kernels.push_back({at->first, kernel.grid.sums(), kernel.host.sums(), kernel.hint,
+                             kernel.tasks, kernel.bytes_up, kernel.bytes_down, kernel.samples,
+                             std::max(now - kernel.learned_at, absl::ZeroDuration())});
   }
   return state;
 }
 
 bool DeviceModel::Sound(const DeviceModelState::Kernel& kernel) {
-  return kernel.grid.Sound() && kernel.grid.weight > 0 && kernel.host.Sound();
+  constexpr double kSum = 1 / (1 - kMemory) * (1 + 1e-6);
+  return !kernel.key.kernel.empty() && kernel.key.kernel.size() <= kNameBytesMax &&
+         kernel.key.extents.size() <= kNameBytesMax && kernel.grid.Sound() &&
+         kernel.grid.weight > 0 && kernel.host.Sound() && Within(kernel.hint, kHintMax) &&
+         Within(kernel.tasks, kSum * kTasksMax) && kernel.tasks >= 1 &&
+         Within(kernel.bytes_up, kSum * kBytesMax) && Within(kernel.bytes_down, kSum * kBytesMax) &&
+         kernel.samples > 0 && kernel.age >= absl::ZeroDuration() && kernel.age <= kAgeMax;
 }
 
-bool DeviceModel::Restore(const DeviceModelState& state) {
-  if (state.device != device_ || !state.up.Sound() || !state.down.Sound() ||
+bool DeviceModel::Restore(const DeviceModelState& state, MonoTime now) {
+  if (!state.up.Sound() || !state.down.Sound() ||
       !std::all_of(state.kernels.begin(), state.kernels.end(), Sound)) {
     return false;
   }
-  Reset();
+  Forget("");
   up_ = RateModel(state.up);
   down_ = RateModel(state.down);
   for (const DeviceModelState::Kernel& kernel : state.kernels) {
-    kernels_[kernel.key] = {RateModel(kernel.grid), RateModel(kernel.host), ++last_use_};
-    if (kernels_.size() > options_.kernels_max) ForgetOldest();
+    kernels_[kernel.key] = {RateModel(kernel.grid), RateModel(kernel.host), kernel.hint,
+                            kernel.tasks,           kernel.bytes_up,        kernel.bytes_down,
+                            kernel.samples,         now - kernel.age,       ++last_use_};
+    if (kernels_.size() > kernels_max_) ForgetOldest();
   }
   return true;
 }
 
-void DeviceModel::Reset() {
-  up_ = RateModel();
-  down_ = RateModel();
-  kernels_.clear();
-}
-
-uint64_t TasksThatFit(const MemoryNeed& need, uint64_t budget) {
-  const uint64_t once = need.resident_bytes + need.fixed_bytes;
-  const bool overflows = once < need.resident_bytes;
-  if (overflows || once > budget) return 0;
-  if (need.bytes_per_task == 0) return std::numeric_limits<uint64_t>::max();
-  return (budget - once) / need.bytes_per_task;
+void DeviceModel::Forget(std::string_view kernel) {
+  ++version_;
+  if (kernel.empty()) {
+    up_ = RateModel();
+    down_ = RateModel();
+    kernels_.clear();
+    return;
+  }
+  absl::erase_if(kernels_, [kernel](const auto& entry) {
+    const std::string_view identity = entry.first.kernel;
+    return identity.substr(0, identity.find('@')) == kernel || identity == kernel;
+  });
 }
 
 }  // namespace tandem::worker

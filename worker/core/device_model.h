@@ -3,19 +3,24 @@
 //   seconds of a batch alone = host stages + copy up + grid + copy down
 //   host = fixed + n × slope     grid = fixed + n × slope     copy = fixed + bytes × slope
 //
-//   model.Learn({"black_scholes@7f", "n"}, {4096, 49152, 32768}, {.grid_seconds = 12e-6, …});
-//   const BatchSeconds seconds = *model.Predict(key, {8192, 98304, 65536});
-//   seconds.Alone(), seconds.Streamed(), seconds.Binds()     // "bound by copy up"
+//   model.Learn({"black_scholes@7f", "k=21"}, {4096}, {.grid_seconds = 12e-6, …}, now);
+//   const Prediction line = *model.Predict(key, hinted_seconds_per_task);
+//   line.fixed.Alone() + 8192 * line.per_task.Alone();   line.per_task.Binds();   // "copy up"
 //
-// It decides which devices are eligible, what fits into their memory, and the first pull of a job
-// that nothing is known of; after that the Puller's own measurements decide. Copies are the
-// device's: what one kernel teaches of them holds for all. Grids and host stages are those of a
-// kernel with its inner extents (all axes but the split one), on this device model.
+// It decides whether a device is worth asking, and the first pull of a job that nothing is known
+// of; after that the Puller's own measurements decide. It outlives the jobs that taught it, and the
+// worker (worker/server/learned_file.h).
 //
-// The first launch of a kernel in a process pays for loading it and is not learned.
+// Copies are the device's: what one kernel teaches of them holds for all. Grids and host stages are
+// those of a kernel with its inner extents (all axes but the split one). Where the kernel gives a
+// hint of its cost, n is what the tasks cost by it: so other extents and scalars are told apart,
+// and a kernel that was measured with other extents alone is predicted by the hint's proportion.
 //
-// Thread-safety: one thread. Bounds: DeviceModelOptions::kernels_max kernels, the least recently
-// used is forgotten first.
+// Who asks leaves out the first launch of a kernel in a process: it pays for loading it.
+//
+// Thread-safety: one thread. Bounds: kernels_max kernels and extents, the least recently used is
+// forgotten first. Invariants: what makes no sense is never learned nor restored, so each predicted
+// number is finite and not negative.
 #ifndef TANDEM_WORKER_CORE_DEVICE_MODEL_H_
 #define TANDEM_WORKER_CORE_DEVICE_MODEL_H_
 
@@ -28,6 +33,8 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "worker/core/rate_model.h"
 
 namespace tandem::worker {
@@ -41,8 +48,13 @@ struct ModelKey {
 
 struct BatchSize {
   double tasks = 0;
-  double bytes_up = 0;
-  double bytes_down = 0;
+  double hinted_seconds_per_task = 0;  // by the kernel's own hint; 0: it gives none
+};
+
+// What a batch was measured to take, from the device's own events, and what it copied.
+struct BatchMeasured {
+  double host_seconds = 0, up_seconds = 0, grid_seconds = 0, down_seconds = 0;
+  double bytes_up = 0, bytes_down = 0;
 };
 
 // The stages of a batch, in the order in which it passes them. Host stages are on either side of
@@ -60,78 +72,92 @@ struct BatchSeconds {
   Stage Binds() const;
 };
 
-// What a batch was measured to take, from the device's own events.
-struct BatchMeasured {
-  double host_seconds = 0, up_seconds = 0, grid_seconds = 0, down_seconds = 0;
-  bool first_launch = false;
+struct Prediction {
+  BatchSeconds fixed;     // whatever the batch's size
+  BatchSeconds per_task;  // and for each task of it
+  bool same_extents = false;
 };
 
-struct DeviceModelOptions {
-  // Of a copy, until one was measured.
-  double copy_seconds_per_byte = 1 / 8e9;
-  double copy_fixed_seconds = 10e-6;
-  size_t kernels_max = 4096;
-};
-
-// Everything that was learned, as plain data: to be kept over restarts, shown and reset.
+// Everything that was learned, as plain data: to be kept over restarts.
 struct DeviceModelState {
   struct Kernel {
     ModelKey key;
     RateModel::Sums grid, host;
+    double hint = 0;  // seconds a task, of the last batch; 0: the kernel gives none
+    double tasks = 0, bytes_up = 0, bytes_down = 0;  // decayed sums
+    uint64_t samples = 0;
+    absl::Duration age;  // of the last sample
     friend bool operator==(const Kernel&, const Kernel&) = default;
   };
-  std::string device;  // its model: "NVIDIA H200"
   RateModel::Sums up, down;
   std::vector<Kernel> kernels;  // the least recently used first
   friend bool operator==(const DeviceModelState&, const DeviceModelState&) = default;
 };
 
+// One of a worker's devices, as it is kept.
+struct LearnedDevice {
+  std::string device;  // the worker's name of it: "cpu", "emulated:EMULATED-0"
+  uint32_t lanes = 1;  // that pull for themselves
+  DeviceModelState model;
+  friend bool operator==(const LearnedDevice&, const LearnedDevice&) = default;
+};
+
 class DeviceModel {
  public:
-  explicit DeviceModel(std::string device, const DeviceModelOptions& options = {})
-      : device_(std::move(device)), options_(options) {}
+  static constexpr size_t kKernelsMax = 128;
+  static constexpr size_t kNameBytesMax = 256;  // of a kernel's identity, of extents
 
-  // Sizes and times that are negative or not finite are passed over, as is what comes of no task.
-  void Learn(const ModelKey& key, const BatchSize& size, const BatchMeasured& measured);
-  // Nothing while the kernel was never measured with these extents.
-  std::optional<BatchSeconds> Predict(const ModelKey& key, const BatchSize& size) const;
-  // How many tasks, each of so many bytes, a batch may have to take `seconds` by itself; at least
-  // 1. Nothing: as Predict.
-  std::optional<uint64_t> TasksFor(const ModelKey& key, const BatchSize& per_task,
-                                   double seconds) const;
+  // One line of what was learned, for people.
+  struct Row {
+    const ModelKey* key = nullptr;
+    Prediction line;  // of a task as hinted as those of the last batch
+    double up_bytes_per_second = 0, down_bytes_per_second = 0;  // 0: it copies nothing that way
+    uint64_t samples = 0;
+    absl::Duration age;
+  };
 
-  const std::string& device() const { return device_; }
+  explicit DeviceModel(size_t kernels_max = kKernelsMax) : kernels_max_(kernels_max) {}
+
+  // False: a size or a time makes no sense, and nothing was learned.
+  bool Learn(const ModelKey& key, const BatchSize& size, const BatchMeasured& measured,
+             MonoTime now);
+  // Nothing while the kernel was never measured, or only with other extents and it gives no hint.
+  std::optional<Prediction> Predict(const ModelKey& key, double hinted_seconds_per_task) const;
+
+  // In the order in which they were last learned of.
+  std::vector<Row> Rows(MonoTime now) const;
+  // Grows with all that changes.
+  uint64_t version() const { return version_; }
   size_t size() const { return kernels_.size(); }
-  DeviceModelState State() const;
-  // What was learned on another device model, or makes no sense, is not taken over. True: it was.
-  bool Restore(const DeviceModelState& state);
-  void Reset();
+  bool Knows(const ModelKey& key) const { return kernels_.contains(key); }
+
+  DeviceModelState State(MonoTime now) const;
+  // In place of what is known. False: it makes no sense, and nothing has changed.
+  bool Restore(const DeviceModelState& state, MonoTime now);
+  // Of one kernel, by its identity or its name; of all, and of copies: "".
+  void Forget(std::string_view kernel);
 
  private:
   struct Kernel {
     RateModel grid, host;
+    double hint = 0;
+    double tasks = 0, bytes_up = 0, bytes_down = 0;
+    uint64_t samples = 0;
+    MonoTime learned_at;
     uint64_t used = 0;
   };
+  using Kernels = absl::btree_map<ModelKey, Kernel>;
   static bool Sound(const DeviceModelState::Kernel& kernel);
-  RateModel CopyPrior() const;
+  Prediction LineOf(const Kernel& kernel, double hint) const;
+  std::vector<Kernels::const_iterator> ByUse() const;
   void ForgetOldest();
 
-  const std::string device_;
-  const DeviceModelOptions options_;
+  size_t kernels_max_;
   RateModel up_, down_;
-  absl::btree_map<ModelKey, Kernel> kernels_;
+  Kernels kernels_;
   uint64_t last_use_ = 0;
+  uint64_t version_ = 0;
 };
-
-// What a batch needs of a device's memory.
-struct MemoryNeed {
-  uint64_t resident_bytes = 0;  // operands that stay, whatever the batch's size
-  uint64_t fixed_bytes = 0;     // workspace, parts
-  uint64_t bytes_per_task = 0;  // operands, outputs and fault bytes
-};
-
-// The most tasks of a batch that fit into `budget`; 0: not even one does.
-uint64_t TasksThatFit(const MemoryNeed& need, uint64_t budget);
 
 }  // namespace tandem::worker
 

@@ -35,6 +35,7 @@
 #include "common/model/ids.h"
 #include "common/model/job_spec.h"
 #include "common/model/lease_messages.h"
+#include "worker/core/device_model.h"
 
 namespace tandem::worker {
 
@@ -72,6 +73,7 @@ struct JobDescribed {
   uint64_t partial_bytes = 0;
   absl::Duration time_limit = absl::InfiniteDuration();  // of one task
   double cost_ns_per_task = 0;                // the kernel's hint, on one core; 0: unknown
+  std::string extents;                        // of its inner axes, as text ("k=21")
   DeviceChoice device = DeviceChoice::kAuto;  // which may run it; an emulated GPU is one of those
   uint64_t gpu_memory_bytes = 0;              // a device with a smaller budget does not run it
 
@@ -107,6 +109,11 @@ struct ReportAcked {
 struct DrainSaid {
   bool drain = true;
 };
+// What was learned of how long a kernel takes is forgotten; of all of them: "".
+struct ForgetSaid {
+  uint64_t number = 0;  // the report that follows says it
+  std::string kernel;   // identity or name
+};
 
 // ---- events from executors ----
 
@@ -124,6 +131,7 @@ struct DeviceFound {
   DeviceKind kind = DeviceKind::kGpu;
   std::vector<std::string> kernels;    // identities of those that it has a form of
   uint64_t budget_bytes = kBudgetMax;  // of its memory, for batches
+  std::string model;                   // "NVIDIA H200": devices of one model are alike
 };
 // It is out of service, and why; or, when there is no trouble, in service again.
 struct DeviceTroubled {
@@ -152,6 +160,7 @@ struct PieceFinished {
   std::vector<TaskFailure> failures;
   uint64_t tasks = 0;
   bool first_launch = false;  // of its kernel in that process: it says nothing of others
+  BatchMeasured stages;       // of `busy`, as the device measured; none: all of it is the grid
 };
 struct PartialFinished {
   ExecutorId executor = 0;
@@ -211,14 +220,18 @@ struct Tick {};
 struct FormerLife {
   std::vector<Suspect> suspects;
 };
+// What a former life had learned of the devices that are still there. After their DeviceFound.
+struct LearnedBefore {
+  std::vector<LearnedDevice> devices;
+};
 struct Shutdown {};  // finish what runs, return the rest, leave; without a master: leave at once
 
 using Event =
     std::variant<Connected, Disconnected, JobDescribed, Welcomed, Granted, MergeGranted, Recalled,
-                 OutlookSaid, JobDropped, ReportAcked, DrainSaid, ExecutorReady, ExecutorLost,
-                 DeviceFound, DeviceTroubled, PieceFinished, PartialFinished, MergeFinished,
-                 PieceReturned, PieceShrunk, PieceTooLarge, JobErrored, PushDone, PushFailed, Tick,
-                 FormerLife, Shutdown>;
+                 OutlookSaid, JobDropped, ReportAcked, DrainSaid, ForgetSaid, ExecutorReady,
+                 ExecutorLost, DeviceFound, DeviceTroubled, PieceFinished, PartialFinished,
+                 MergeFinished, PieceReturned, PieceShrunk, PieceTooLarge, JobErrored, PushDone,
+                 PushFailed, Tick, FormerLife, LearnedBefore, Shutdown>;
 
 // ---- effects ----
 

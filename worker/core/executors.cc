@@ -43,7 +43,10 @@ void WorkerCore::On(PieceFinished event, MonoTime now, Effects* effects) {
   counters_.leaves += piece.run.count();
   const TaskRange range = job->tree.Tasks(LeafRange{piece.run.first(), piece.run.end()});
   JobOnDevice& on = OnDevice(job, device);
-  if (!event.first_launch) Learn(job, device, static_cast<double>(range.size()), event.busy);
+  // A suspect runs in sub-intervals, which says little of others.
+  if (!event.first_launch && !piece.run.suspect) {
+    Learn(job, device, static_cast<double>(range.size()), event, now);
+  }
   on.proven_leaves = std::max(on.proven_leaves, piece.run.count());
   on.too_large = 0;
   // Too many failures for one message: in halves.
@@ -73,22 +76,25 @@ void WorkerCore::On(PieceFinished event, MonoTime now, Effects* effects) {
   outbox_.Add(std::move(item), event.executor, std::move(event.outputs), effects);
 }
 
-void WorkerCore::Learn(JobState* job, DeviceIndex device, double tasks, absl::Duration busy) {
-  const double seconds = std::max(absl::ToDoubleSeconds(busy), 0.0);
-  if (tasks <= 0) return;
+// The job's own rate, for this job; the device's model, for those that come.
+void WorkerCore::Learn(JobState* job, DeviceIndex device, double tasks, const PieceFinished& event,
+                       MonoTime now) {
+  const double seconds = std::max(absl::ToDoubleSeconds(event.busy), 0.0);
   RateModel& rate = OnDevice(job, device).rate;
   rate.Add(tasks, seconds);
-  const DeviceKind kind = devices_[device].kind;
-  KernelState& kernel = kernels_[{job->info.kernel, kind}];
-  const double hint = job->info.cost_ns_per_task * 1e-9;
-  if (kernel.hinted != (hint > 0)) kernel.model = RateModel();
-  kernel.hinted = hint > 0;
-  kernel.model.Add(kernel.hinted ? tasks * hint : tasks, seconds);
-  const auto lanes = std::count_if(lanes_.begin(), lanes_.end(), [&](const PullLane& lane) {
-    return devices_[lane.device].kind == kind;
-  });
-  kernel.tasks_per_second = static_cast<double>(lanes) / rate.slope();
-  kernel.fixed_seconds = rate.fixed() + absl::ToDoubleSeconds(options_.pull.piece_overhead);
+  BatchMeasured measured = event.stages;
+  if (measured.up_seconds + measured.grid_seconds + measured.down_seconds <= 0) {
+    measured.grid_seconds = std::max(seconds - measured.host_seconds, 0.0);
+  }
+  WorkerDevice& on = devices_[device];
+  if (!on.learned.Learn(job->model_key, {tasks, job->info.cost_ns_per_task * 1e-9}, measured,
+                        now)) {
+    return;
+  }
+  const auto [line, is_new] = on.told.try_emplace(job->model_key);
+  // On a device busy times overlap: there the stages say how many it can do.
+  if (on.kind == DeviceKind::kCpu) line->second.tasks_per_second = on.lanes / rate.slope();
+  on.news |= is_new;
 }
 
 void WorkerCore::On(MergeFinished event, MonoTime now, Effects* effects) {

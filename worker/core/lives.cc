@@ -14,7 +14,10 @@ void WorkerCore::On(DeviceFound event, MonoTime, Effects*) {
                              [&](const WorkerDevice& known) { return known.name == event.device; });
   if (device == devices_.end()) {
     if (devices_.size() >= kDevicesMax) return;  // The shell says so: it knows the limit.
-    device = devices_.insert(devices_.end(), WorkerDevice{event.device, event.kind, {}, ""});
+    device = devices_.emplace(devices_.end());
+    device->name = event.device;
+    device->kind = event.kind;
+    device->model = std::move(event.model);
   }
   device->budget_bytes = std::min(event.budget_bytes, kBudgetMax);
   device->kernels.emplace(event.kernels.begin(), event.kernels.end());
@@ -55,6 +58,7 @@ void WorkerCore::On(ExecutorReady event, MonoTime, Effects*) {
   executor.lanes = std::max(event.groups, 1u);
   executor.cores = std::max(event.cores, 1u);
   executor.shrinks = event.shrinks;
+  devices_[executor.device].lanes = executor.lanes;
   uint32_t known = 0;
   for (const PullLane& lane : lanes_) known += lane.device == executor.device ? 1 : 0;
   for (; known < executor.lanes; ++known) {

@@ -26,6 +26,9 @@ struct PullOptions {
   // The same in leaves of one piece, since what is believed of a job may be wrong by any factor: it
   // costs a long job a round trip or two.
   uint64_t unproven_leaves_max = 16;
+  // The same where the device has run the kernel with the job's very extents: its data alone may be
+  // other.
+  uint64_t known_leaves_max = 256;
   double growth_max = 16;  // beyond a probe, a piece over the largest of the job that has finished
   absl::Duration piece_overhead =
       absl::Microseconds(100);  // the least fixed cost: two processes woken
@@ -66,7 +69,8 @@ struct CoreOptions {
   // A master keeps for a while what was pushed and not yet named; after so long it is pushed again.
   absl::Duration push_again_after = absl::Minutes(5);
   absl::Duration push_retry = absl::Milliseconds(500);
-  absl::Duration rate_interval = absl::Milliseconds(200);  // between two reports of one rate
+  absl::Duration rate_interval = absl::Milliseconds(200);  // between two reports of rates, at least
+  absl::Duration rate_refresh = absl::Seconds(5);          // the same of one that is much as it was
 
   absl::Duration restart_min = absl::Milliseconds(100);  // of an executor that was lost
   absl::Duration restart_max = absl::Seconds(10);

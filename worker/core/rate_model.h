@@ -7,7 +7,8 @@
 // alike to tell the two numbers apart, the fixed part stays what it was and the slope takes the
 // rest.
 //
-// Thread-safety: a value type.
+// Thread-safety: a value type. Invariants: whatever was added, slope() is finite and > 0, fixed()
+// is finite and >= 0: what makes no sense is passed over.
 #ifndef TANDEM_WORKER_CORE_RATE_MODEL_H_
 #define TANDEM_WORKER_CORE_RATE_MODEL_H_
 
@@ -17,10 +18,9 @@ class RateModel {
  public:
   // All that it has learned, as plain data: to be kept.
   struct Sums {
-    double weight = 0;  // decayed, as all below: measurements,
-    double n = 0, s = 0, nn = 0,
-           ns = 0;  // and the sums of units, seconds, units² and their product
-    double fixed = 0, slope = 0;
+    // Decayed: measurements, and the sums of units, seconds, units² and units × seconds.
+    double weight = 0, n = 0, s = 0, nn = 0, ns = 0;
+    double fixed = 0;
 
     // Could a model have learned this?
     bool Sound() const;
@@ -29,20 +29,26 @@ class RateModel {
 
   RateModel() = default;
   // REQUIRES: sums.Sound().
-  explicit RateModel(const Sums& sums) : sums_(sums) {}
+  explicit RateModel(const Sums& sums);
   const Sums& sums() const { return sums_; }
 
-  // REQUIRES: units > 0, seconds >= 0, both finite.
-  void Add(double units, double seconds);
+  // Is it a measurement: units > 0, seconds >= 0, both finite and within all measure?
+  static bool Takes(double units, double seconds);
+  // True: it was taken.
+  bool Add(double units, double seconds);
 
   bool known() const { return sums_.weight > 0; }
   // Seconds a unit, > 0. REQUIRES: known(), as all below.
-  double slope() const { return sums_.slope; }
+  double slope() const { return slope_; }
   double fixed() const { return sums_.fixed; }
-  double Predict(double units) const { return sums_.fixed + units * sums_.slope; }
+  double Predict(double units) const { return sums_.fixed + units * slope_; }
 
  private:
+  void Fit();
+  void TakeSlope();
+
   Sums sums_;
+  double slope_ = 0;
 };
 
 }  // namespace tandem::worker

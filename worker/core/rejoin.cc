@@ -171,7 +171,7 @@ void WorkerCore::AdoptRest(Adoption* adoption, Effects* effects) {
     job.granted_leaves = 0;
     if (job.fault.has_value()) faults_.push_back(*job.fault);
   }
-  for (auto& [key, kernel] : kernels_) kernel.told_tasks_per_second = 0;
+  TellRatesAgain();
   for (auto& [id, of] : adoption->jobs) {
     JobState* job = FindJob(id);
     if (job != nullptr) job->granted_leaves = CountLeaves(of.grants);

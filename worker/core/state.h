@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/model/range_tree.h"
+#include "worker/core/device_model.h"
 #include "worker/core/events.h"
 #include "worker/core/lease_run.h"
 #include "worker/core/pool.h"
@@ -50,6 +51,20 @@ struct WorkerDevice {
       kernels;                         // identities that it has a form of; else all
   std::string trouble;                 // not empty: out of service, and why
   uint64_t budget_bytes = kBudgetMax;  // of its memory, for batches
+  std::string model;                   // devices of one model are alike; "": like no other
+  uint32_t lanes = 0;                  // as its executors have said; 0: none has yet
+  DeviceModel learned;
+  // What the master was told of each line of `learned`, and when it may be told again.
+  struct Told {
+    double tasks_per_second = 0;  // by the latest job in this life; 0: as the model says
+    double told_tasks_per_second = 0;
+    uint64_t told_samples = 0;
+    MonoTime at;
+  };
+  absl::btree_map<ModelKey, Told> told;
+  bool news = false;          // there is a line of which it knows nothing
+  uint64_t told_version = 0;  // of `learned`, all of which was told
+  MonoTime tell_at = MonoTime::InfinitePast();
 };
 
 struct OwnerState;
@@ -110,15 +125,20 @@ struct Accumulator {
 struct Estimate {
   double seconds_per_task = 0;  // 0: nothing is known, not even a hint
   double fixed_seconds = 0;     // a piece
-  enum class Source { kHint, kKernel, kJob } source = Source::kHint;
+  // What says so: the kernel's hint; what it took with other extents, and with the job's very
+  // extents; the job itself.
+  enum class Source { kHint, kKernel, kSameExtents, kJob } source = Source::kHint;
   double hinted_seconds_per_task = 0;  // 0: there is no hint
 
   bool proven() const { return source == Source::kJob; }
-  // While the job is not measured, the larger of what hint and kernel say; 0: no hint, so that a
-  // task may take any time.
+  bool known() const { return source == Source::kSameExtents; }
+  // While the job is not measured, the larger of what hint and kernel say: its data may be other.
   double careful_seconds_per_task() const {
-    if (source == Source::kHint || proven()) return seconds_per_task;
-    return hinted_seconds_per_task > 0 ? std::max(hinted_seconds_per_task, seconds_per_task) : 0;
+    return proven() ? seconds_per_task : std::max(hinted_seconds_per_task, seconds_per_task);
+  }
+  // What the first pieces are sized by.
+  double first_seconds_per_task() const {
+    return source == Source::kKernel ? careful_seconds_per_task() : seconds_per_task;
   }
 };
 
@@ -147,6 +167,7 @@ struct JobOnDevice {
 
 struct JobState {
   JobDescribed info;
+  ModelKey model_key;
   RangeTree tree;
   OwnerState* owner = nullptr;
   uint64_t session = 0;  // in which it was last described
@@ -198,16 +219,6 @@ struct PullLane {
   MonoTime held_since;
   MonoTime busy_since = MonoTime::InfinitePast();  // since when its first piece runs, at least
   MonoTime last_end = MonoTime::InfinitePast();    // of a piece
-};
-
-// What a kernel costs against its hint, over all its jobs; and what the master was told.
-struct KernelState {
-  RateModel model;  // in hinted seconds (or tasks, without a hint)
-  bool hinted = false;
-  double tasks_per_second = 0;  // of the whole device, for the latest job
-  double fixed_seconds = 0;
-  double told_tasks_per_second = 0;
-  MonoTime told_at;
 };
 
 struct CoreCounters {

@@ -14,7 +14,7 @@ WorkerCore::WorkerCore(const CoreOptions& options, uint64_t seed)
       lease_ttl_(options.lease_ttl),
       heartbeat_(options.heartbeat),
       outbox_(options) {
-  devices_.push_back({"cpu", DeviceKind::kCpu, std::nullopt, ""});
+  devices_.emplace_back().name = "cpu";
 }
 
 void WorkerCore::Step(Event event, MonoTime now, Effects* effects) {
@@ -47,6 +47,7 @@ void WorkerCore::Settle(MonoTime now, Effects* effects) {
 void WorkerCore::On(Connected, MonoTime, Effects* effects) {
   link_ = Link::kGreeting;
   ++session_;
+  forgot_ = 0;  // nobody waits for it any more
   down_since_ = MonoTime::InfinitePast();
   effects->hello = SendHello{max_epoch_, Held()};
 }
@@ -70,6 +71,7 @@ void WorkerCore::On(JobDescribed event, MonoTime, Effects*) {
   limited_jobs_ += event.time_limit < absl::InfiniteDuration() ? 1 : 0;
   job.owner = &owner;
   job.tree = RangeTree(event.task_count, std::max<uint64_t>(event.grain, 1));
+  job.model_key = {event.kernel, event.extents};
   job.info = std::move(event);
 }
 

@@ -55,6 +55,9 @@ class WorkerCore {
   uint64_t backlog_leaves() const;
   // What is held, as a Hello would say it.
   std::vector<HeldLeaves> Held() const;
+  // What was learned of the devices, to be kept over restarts; and a number that grows with it.
+  std::vector<LearnedDevice> Learned(MonoTime now) const;
+  uint64_t learned_version() const;
 
   // How long a thread may take over these leaves, or over one task of them, before the job's time
   // limit ends it; infinite where there is none.
@@ -84,10 +87,12 @@ class WorkerCore {
   void On(JobDropped event, MonoTime now, Effects* effects);
   void On(ReportAcked event, MonoTime now, Effects* effects);
   void On(DrainSaid event, MonoTime now, Effects* effects);
+  void On(ForgetSaid event, MonoTime now, Effects* effects);
   void On(PushDone event, MonoTime now, Effects* effects);
   void On(PushFailed event, MonoTime now, Effects* effects);
   void On(Tick, MonoTime now, Effects* effects);
   void On(FormerLife event, MonoTime now, Effects* effects);
+  void On(LearnedBefore event, MonoTime now, Effects* effects);
   void On(Shutdown, MonoTime now, Effects* effects);
   // rejoin.cc
   void On(Welcomed event, MonoTime now, Effects* effects);
@@ -125,7 +130,8 @@ class WorkerCore {
              Effects* effects);
   void LoseMerge(InFlightPiece piece, const ExecutorLost& event, Effects* effects);
   void GiveUpOn(OwnersExecutor* executor, const std::string& how, MonoTime now, Effects* effects);
-  void Learn(JobState* job, DeviceIndex device, double tasks, absl::Duration busy);
+  void Learn(JobState* job, DeviceIndex device, double tasks, const PieceFinished& event,
+             MonoTime now);
   void ManageExecutors(MonoTime now, Effects* effects);
   void ManageExecutor(OwnersExecutor* executor, MonoTime now, Effects* effects);
   // Is there something that it could run?
@@ -167,6 +173,8 @@ class WorkerCore {
   std::string WhyNowhere(const JobState& job) const;
   JobOnDevice& OnDevice(JobState* job, DeviceIndex device) const;
   Estimate EstimateOf(const JobState& job, DeviceIndex device) const;
+  // By what the device has learned, or one that is like it.
+  std::optional<Prediction> LearnedOf(const JobState& job, DeviceIndex device) const;
   // Of a piece, from what was fitted.
   double FixedCost(double fitted) const;
   PullDevice PredictionOf(const JobState& job, const PullLane& lane) const;
@@ -211,6 +219,8 @@ class WorkerCore {
   void VoidPiece(PieceId id, InFlightPiece* piece, Effects* effects);
   void MakeReports(MonoTime now, Effects* effects);
   void AddRates(MonoTime now, std::vector<KernelRate>* rates);
+  void AddRates(WorkerDevice* device, MonoTime now, std::vector<KernelRate>* rates);
+  void TellRatesAgain();
   void AddBacklogs(std::vector<Backlog>* backlogs);
   void LeaveIfDone(Effects* effects);
   MonoTime NextDeadline(MonoTime now) const;
@@ -241,9 +251,9 @@ class WorkerCore {
   std::vector<PullLane> lanes_;
   // Accumulators that are not empty.
   absl::btree_set<std::pair<JobId, DeviceIndex>> accumulating_;
-  absl::btree_map<std::pair<std::string, DeviceKind>, KernelState> kernels_;
   Outbox outbox_;
   std::vector<JobFault> faults_;  // to be reported
+  uint64_t forgot_ = 0;           // so is this, when it is not 0: the last ForgetSaid's number
   // When a lane that declined counted on others: then it is asked again.
   MonoTime look_again_ = MonoTime::InfiniteFuture();
 

@@ -3,7 +3,7 @@
 //   ASSIGN_OR_RETURN(Identity identity, Identity::Claim(directory, name_flag));
 //
 // Layout: `lock` (held as long as the process lives) · `name` · `start/` (start pages, one an
-// executor) · `owners/OWNER/` (what is cached for an owner).
+// executor) · `owners/OWNER/` (what is cached for an owner) · `learned` (learned_file.h).
 //
 // Thread-safety: immutable. Ownership: holds the lock.
 #ifndef TANDEM_WORKER_SERVER_IDENTITY_H_

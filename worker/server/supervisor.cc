@@ -71,6 +71,7 @@ Supervisor::Supervisor(const WorkerOptions& options, Identity identity, Clock* c
       clock_(clock),
       queue_(std::make_shared<EventQueue>()),
       signals_(TakeOverSignals()),
+      keeper_(identity_.directory() + "/learned"),
       core_(CoreOptionsOf(options), identity_.incarnation()),
       fleet_(FleetOptionsOf(options), &identity_, clock),
       pushers_(options.master, queue_, clock, fleet_.usage()),
@@ -100,6 +101,7 @@ absl::Status Supervisor::Run() {
   RETURN_IF_ERROR(FindEmulated());
   if (cuda != nullptr) RETURN_IF_ERROR(FindCuda(cuda.get()));
   WarnOfUnknownDevices();
+  RecallLearned();
   events_.push_back(std::move(former));
   TLOG(Info, "worker_starts", "name", identity_.name(), "master", options_.master, "cores",
        FormatCpuList(options_.cores), "kernels", kernels_.size(), "directory",
@@ -140,6 +142,7 @@ void Supervisor::StepCore() {
   core_.Settle(now, &effects);
   core_deadline_ = effects.next_deadline;
   Act(&effects);
+  KeepLearned(std::exchange(keep_now_, false));
 }
 
 void Supervisor::Act(Effects* effects) {
@@ -321,6 +324,7 @@ void Supervisor::Sleep() {
 
 // Says goodbye, where somebody listens, and waits a moment for the answer.
 void Supervisor::Leave() {
+  KeepLearned(/*now=*/true);
   if (stream_ == nullptr || !welcomed_) return;
   worker::v1::WorkerMessage message;
   message.set_leaving(core_.attached());

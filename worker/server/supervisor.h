@@ -32,6 +32,7 @@
 #include "worker/server/event_queue.h"
 #include "worker/server/executor_fleet.h"
 #include "worker/server/identity.h"
+#include "worker/server/learned_file.h"
 #include "worker/server/options.h"
 #include "worker/server/pushers.h"
 
@@ -61,6 +62,13 @@ class Supervisor {
   absl::StatusOr<executor::v1::Ready> AskExecutor(const std::string& device);
   void EndAsked();
   void TakeKernels(const executor::v1::Ready& ready, bool announce);
+  static std::string IdentityOf(const tandem::v1::Kernel& kernel);
+  // supervisor_learned.cc
+  void NoteHardware(const std::string& name, const tandem::v1::Device& device);
+  // After all devices and kernels were found.
+  void RecallLearned();
+  // Seldom, unless `now`.
+  void KeepLearned(bool now);
   void Collect();
   void Handle(StreamMessage event);
   void Handle(StreamClosed event);
@@ -89,6 +97,7 @@ class Supervisor {
   Clock* const clock_;
   const std::shared_ptr<EventQueue> queue_;
   UniqueFd signals_;
+  LearnedKeeper keeper_;
   WorkerCore core_;
   ExecutorFleet fleet_;
   Pushers pushers_;
@@ -109,7 +118,11 @@ class Supervisor {
 
   std::string host_id_;
   std::vector<tandem::v1::Device> devices_;
-  std::vector<ReportedDevice> gpus_;  // those of them that CUDA drives
+  std::vector<ReportedDevice> gpus_;             // those of them that CUDA drives
+  std::map<std::string, std::string> hardware_;  // by the name of the device
+  uint64_t kept_version_ = 0;                    // of what the core has learned
+  MonoTime keep_at_;
+  bool keep_now_ = false;
   std::vector<tandem::v1::Kernel> kernels_;
   std::set<std::pair<std::string, uint64_t>> announced_;
   std::vector<tandem::v1::Kernel> to_announce_;

@@ -24,6 +24,7 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(20);
 absl::Status Supervisor::FindKernels() {
   ASSIGN_OR_RETURN(const executor::v1::Ready ready, AskExecutor("cpu"));
   devices_.push_back(ready.device());
+  NoteHardware("cpu", ready.device());
   TakeKernels(ready, /*announce=*/false);
   return absl::OkStatus();
 }
@@ -114,6 +115,13 @@ void Supervisor::Handle(GpuNews event) {
   }
 }
 
+std::string Supervisor::IdentityOf(const tandem::v1::Kernel& kernel) {
+  KernelInfo info;
+  info.name = kernel.name();
+  info.content_hash = kernel.content_hash();
+  return info.identity();
+}
+
 absl::Status Supervisor::AddDevice(const std::string& name, const std::string& uuid,
                                    const executor::v1::Ready& ready) {
   const std::string& origin = options_.gpu_memory_origin;
@@ -123,12 +131,11 @@ absl::Status Supervisor::AddDevice(const std::string& name, const std::string& u
   found.device = name;
   found.budget_bytes = ready.device().budget_bytes();
   found.kind = static_cast<DeviceKind>(ready.device().kind());
+  found.model = ready.device().model();
   for (const tandem::v1::Kernel& kernel : ready.kernels()) {
-    KernelInfo info;
-    info.name = kernel.name();
-    info.content_hash = kernel.content_hash();
-    found.kernels.push_back(info.identity());
+    found.kernels.push_back(IdentityOf(kernel));
   }
+  NoteHardware(name, ready.device());
   devices_.push_back(ready.device());
   devices_.back().set_uuid(uuid);
   devices_.back().set_budget_rule(StrCat(options_.gpu_memory.For(uuid).Words(), " (", origin, ")"));

@@ -42,6 +42,12 @@ absl::Status Supervisor::TakeMessage(worker::v1::MasterMessage* message) {
     RETURN_IF_ERROR(wire::Decode(outlook, &event.outlook));
     events_.push_back(std::move(event));
   }
+  for (worker::v1::ForgetRates& forget : *message->mutable_forgets()) {
+    TLOG(Info, "rates_forgotten", "name", identity_.name(), "kernel",
+         forget.kernel().empty() ? "all" : forget.kernel());
+    keep_now_ = true;
+    events_.push_back(ForgetSaid{forget.number(), std::move(*forget.mutable_kernel())});
+  }
   if (message->drain()) TakeDrain(true);
   if (message->pulse() != 0) {
     pulse_ = message->pulse();
@@ -54,6 +60,7 @@ void Supervisor::TakeDrain(bool drain) {
   if (drain == draining_) return;
   draining_ = drain;
   TLOG(Info, "drain", "name", identity_.name(), "drain", draining_);
+  keep_now_ |= draining_;
   events_.push_back(DrainSaid{draining_});
 }
 

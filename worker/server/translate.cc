@@ -26,6 +26,18 @@ bool Appends(const BoundOutput& output) {
   return output.kind == BoundOutput::Kind::kConcat && output.dim == 0;
 }
 
+// What a task's cost depends on besides its kernel, as far as shapes say: "m=64 k=21".
+std::string InnerExtents(const BoundJob& job) {
+  std::string text;
+  const std::vector<std::string>& names = job.kernel.signature.axes();
+  for (size_t i = 0; i < job.axes.size(); ++i) {
+    if (static_cast<int>(i) == job.split_axis_index) continue;
+    StrAppend(&text, text.empty() ? "" : " ", names[i], "=", job.axes[i]);
+  }
+  if (text.size() > DeviceModel::kNameBytesMax) text.resize(DeviceModel::kNameBytesMax);
+  return text;
+}
+
 absl::Status TakeOutputs(google::protobuf::RepeatedPtrField<tandem::v1::OutputPiece>* from,
                          const StagingFile& staging, std::vector<StagedOutput>* to) {
   to->reserve(static_cast<size_t>(from->size()));
@@ -56,6 +68,13 @@ std::vector<PieceId> Pieces(const google::protobuf::RepeatedField<uint64_t>& fro
   return std::vector<PieceId>(from.begin(), from.end());
 }
 
+BatchMeasured StagesOf(const executor::v1::PieceDone& done) {
+  constexpr double kNano = 1e-9;
+  return {static_cast<double>(done.host_ns()) * kNano, static_cast<double>(done.up_ns()) * kNano,
+          static_cast<double>(done.grid_ns()) * kNano, static_cast<double>(done.down_ns()) * kNano,
+          static_cast<double>(done.bytes_up()),        static_cast<double>(done.bytes_down())};
+}
+
 absl::Status TakeAll(ExecutorId executor, const StagingFile& staging,
                      executor::v1::FromExecutor* message, std::vector<Event>* events) {
   for (const executor::v1::Shrunk& shrunk : message->shrunk()) {
@@ -70,7 +89,8 @@ absl::Status TakeAll(ExecutorId executor, const StagingFile& staging,
                         {},
                         {},
                         done.tasks(),
-                        done.first_launch()};
+                        done.first_launch(),
+                        StagesOf(done)};
     RETURN_IF_ERROR(TakeOutputs(done.mutable_outputs(), staging, &event.outputs));
     RETURN_IF_ERROR(TakeFailures(done.mutable_failures(), &event.failures));
     events->push_back(std::move(event));
@@ -123,6 +143,7 @@ absl::StatusOr<JobDescribed> Describe(wire::JobDescription description) {
     if (output.reduced()) described.partial_bytes += output.PieceBytes(job.grain());
   }
   described.cost_ns_per_task = job.ns_per_task;
+  described.extents = InnerExtents(job);
   described.time_limit = job.spec.time_limit;
   described.device = job.spec.device;
   described.gpu_memory_bytes = job.spec.resources.gpu_memory_bytes;

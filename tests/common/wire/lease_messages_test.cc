@@ -36,7 +36,9 @@ Report MakeReport() {
   report.crashes = {{JobId(4), {18, {6, 1}}, true, 13, "SIGSEGV"}};
   report.returns = {{JobId(4), {19, {7, 3}}, 500, 400}};
   report.job_faults = {{JobId(5), "PATH_CHANGED: /data/x.npy", true}};
-  report.rates = {{"saxpy", DeviceKind::kCpu, 1e9, 2e-6}};
+  report.rates = {{"saxpy", DeviceKind::kGpu, 1e9, 2e-6, "cuda:GPU-1", "k=21 m=3", 2e-9, 12e9, 11e9,
+                   "copy up", 42, absl::Seconds(3)}};
+  report.forgot = 6;
   return report;
 }
 
@@ -90,7 +92,8 @@ TEST(LeaseMessages, AReportArrivesAsItWasSent) {
   EXPECT_TRUE(got->job_faults[0].fatal);
   EXPECT_EQ(got->job_faults[0].reason, "PATH_CHANGED: /data/x.npy");
   ASSERT_EQ(got->rates.size(), 1u);
-  EXPECT_EQ(got->rates[0].tasks_per_second, 1e9);
+  EXPECT_EQ(got->rates, MakeReport().rates);
+  EXPECT_EQ(got->forgot, 6u);
 }
 
 TEST(LeaseMessages, AGrantArrivesAsItWasSent) {
@@ -219,6 +222,20 @@ INSTANTIATE_TEST_SUITE_P(
                 }},
         Hostile{"rates[0].fixed_seconds",
                 [](auto* r) { r->mutable_rates(0)->set_fixed_seconds(-1); }},
+        Hostile{"rates[0].seconds_per_task",
+                [](auto* r) { r->mutable_rates(0)->set_seconds_per_task(-1); }},
+        Hostile{"rates[0].up_bytes_per_second",
+                [](auto* r) {
+                  r->mutable_rates(0)->set_up_bytes_per_second(
+                      std::numeric_limits<double>::infinity());
+                }},
+        Hostile{"rates[0].down_bytes_per_second",
+                [](auto* r) { r->mutable_rates(0)->set_down_bytes_per_second(-1); }},
+        Hostile{"rates[0].device_name",
+                [](auto* r) { r->mutable_rates(0)->set_device_name(std::string(257, 'x')); }},
+        Hostile{"rates[0].extents", [](auto* r) { r->mutable_rates(0)->set_extents("\xC3\x28"); }},
+        Hostile{"rates[0].bound_by", [](auto* r) { r->mutable_rates(0)->set_bound_by("\x01"); }},
+        Hostile{"rates[0].age_ns", [](auto* r) { r->mutable_rates(0)->set_age_ns(-1); }},
         Hostile{"rates[0].device",
                 [](auto* r) { r->mutable_rates(0)->set_device(static_cast<v1::DeviceKind>(9)); }},
         Hostile{"rates[0].kernel", [](auto* r) { r->mutable_rates(0)->clear_kernel(); }}));

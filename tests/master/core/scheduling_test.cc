@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
 
+#include "common/base/strings.h"
 #include "tests/master/core/harness.h"
 
 namespace tandem::master {
@@ -61,6 +63,31 @@ TEST_F(SchedulingTest, AnUrgentJobIsGrantedAtOnceAndWaitingLeavesOfOthersAreReca
   const std::vector<Recall> recalls = h_.Take<Recall>(w);
   ASSERT_FALSE(recalls.empty());
   for (const Recall& recall : recalls) EXPECT_EQ(recall.job, low);
+}
+
+TEST_F(SchedulingTest, DevicesAddUpAndWhatAWorkerForgetsCountsNoMore) {
+  const auto granted = [this](const std::vector<double>& rates, bool forgets) {
+    CoreHarness h;
+    const WorkerId w = h.Attach("w");
+    Report report;
+    for (const double rate : rates) {
+      report.rates.push_back({"map", DeviceKind::kGpu, rate, 0, StrCat("cuda:GPU-", rate)});
+    }
+    h.Report(w, report);
+    if (forgets) {
+      Report forgot;
+      forgot.forgot = 1;
+      h.Report(w, forgot);
+    }
+    const JobId job = h.Submit({.tasks = 1'000'000});
+    return LeavesOf(h.Take<Grant>(w), job);
+  };
+  const uint64_t unknown = granted({}, false);
+  const uint64_t one = granted({1000}, false);
+  ASSERT_LT(unknown, one);
+  EXPECT_NEAR(static_cast<double>(granted({1000, 3000}, false)), 4.0 * static_cast<double>(one),
+              static_cast<double>(one));
+  EXPECT_EQ(granted({1000, 3000}, true), unknown);
 }
 
 TEST_F(SchedulingTest, JobsOfEqualPriorityShareTheDeviceTime) {

@@ -135,8 +135,12 @@ class FakeWorker {
   }
   uint64_t Report(std::vector<tandem::Commit> commits) {
     tandem::Report report;
-    report.number = ++last_report_;
     report.commits = std::move(commits);
+    return Say(std::move(report));
+  }
+  // Numbers it, sends it, and returns its number.
+  uint64_t Say(tandem::Report report) {
+    report.number = ++last_report_;
     worker::v1::WorkerMessage message;
     wire::Encode(report, message.add_reports());
     Send(message);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "common/base/rng.h"
 
 namespace tandem::worker {
@@ -40,6 +43,43 @@ TEST(RateModelTest, NoMeasurementMakesARateThatIsNotPositive) {
   for (int i = 1; i < 50; ++i) model.Add(i * 100, 1.0 / i);  // more is faster: nonsense
   EXPECT_GT(model.slope(), 0);
   EXPECT_GE(model.fixed(), 0);
+}
+
+TEST(RateModelTest, WhatIsNoMeasurementChangesNothing) {
+  RateModel model;
+  EXPECT_TRUE(model.Add(1000, 1e-3));
+  const RateModel::Sums before = model.sums();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {nan, infinity, -1.0, 1e300}) {
+    EXPECT_FALSE(model.Add(bad, 1e-3));
+    EXPECT_FALSE(model.Add(1000, bad));
+  }
+  EXPECT_FALSE(model.Add(0, 1e-3));
+  EXPECT_EQ(model.sums(), before);
+}
+
+TEST(RateModelTest, WhatWasLearnedIsSoundAndGoesOnAsItWas) {
+  Rng rng(9);
+  RateModel model;
+  EXPECT_TRUE(model.sums().Sound());
+  for (int i = 0; i < 1000; ++i) {
+    // Sizes and times over all their orders of magnitude.
+    model.Add(std::pow(10, 33 * rng.NextDouble() - 15), std::pow(10, 27 * rng.NextDouble() - 20));
+    ASSERT_TRUE(model.sums().Sound()) << i;
+    RateModel again(model.sums());
+    ASSERT_DOUBLE_EQ(again.slope(), model.slope());
+    ASSERT_DOUBLE_EQ(again.fixed(), model.fixed());
+    ASSERT_GT(model.slope(), 0);
+    ASSERT_GE(model.fixed(), 0);
+  }
+  RateModel::Sums spoilt = model.sums();
+  spoilt.weight = 11;  // more than can be remembered
+  EXPECT_FALSE(spoilt.Sound());
+  spoilt = model.sums();
+  spoilt.nn =
+      spoilt.n * spoilt.n / spoilt.weight / 2;  // no sizes have such a mean and such squares
+  EXPECT_FALSE(spoilt.Sound());
 }
 
 // Two probes that a slow start made equally long: what is a hundred times larger costs something.

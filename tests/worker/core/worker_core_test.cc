@@ -133,8 +133,10 @@ TEST(WorkerCoreTest, ManySmallJobsFillAGroupTogetherSoThatTheyRunInOneBatch) {
 // Two jobs of one kernel, hinted at 1 µs a leaf: the first has run to its end at `first` a leaf.
 class SecondJob {
  public:
-  SecondJob(double cost_ns, absl::Duration first) {
-    driver.Attach({ConcatJob(1, 1 << 20, cost_ns), ConcatJob(2, 1 << 20, cost_ns)});
+  SecondJob(double cost_ns, absl::Duration first, const std::string& extents = "") {
+    JobDescribed second = ConcatJob(2, 1 << 20, cost_ns);
+    second.extents = extents;
+    driver.Attach({ConcatJob(1, 1 << 20, cost_ns), second});
     driver.Give(1, 1, 0, 1, /*level=*/10);
     running = driver.pieces();
     while (!running.empty()) FinishFirst(first);
@@ -170,10 +172,18 @@ TEST(WorkerCoreTest, WhatOtherJobsOfItsKernelTookMakesNoPieceOfANewJobLong) {
   }
 }
 
-TEST(WorkerCoreTest, WithoutAHintANewJobOfAKnownKernelStartsAtOneLeafAGroup) {
-  SecondJob second(/*cost_ns=*/0, absl::Nanoseconds(1));
+TEST(WorkerCoreTest, WithoutAHintANewJobWithOtherExtentsStartsAtOneLeafAGroup) {
+  SecondJob second(/*cost_ns=*/0, absl::Nanoseconds(1), "k=3");
   ASSERT_THAT(second.running, SizeIs(2));  // one to run, one to fetch meanwhile
   EXPECT_EQ(second.RunningLeaves(), 2u);
+}
+
+TEST(WorkerCoreTest, ANewJobWithExtentsThatWereMeasuredStartsByWhatTheyTook) {
+  SecondJob second(/*cost_ns=*/0, absl::Microseconds(10));
+  EXPECT_EQ(second.running.front().leaves.count, 64u) << "the largest node of a millisecond";
+  // Its data may be other: a piece is no longer than that many of its leaves.
+  SecondJob fast(/*cost_ns=*/0, absl::Nanoseconds(1));
+  EXPECT_EQ(fast.running.front().leaves.count, CoreOptions().pull.known_leaves_max);
 }
 
 TEST(WorkerCoreTest, AfterADearJobACheapOneGrowsInAFewPieces) {
