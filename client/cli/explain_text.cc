@@ -22,17 +22,6 @@ std::string SizeOrDash(uint64_t bytes) { return bytes == 0 ? "-" : HumanSize(byt
 
 double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
 
-Json FindingsJson(const std::vector<client::Finding>& findings) {
-  Json list = Json::array();
-  for (const client::Finding& finding : findings) {
-    list.push_back({{"token", finding.token},
-                    {"share", finding.share},
-                    {"what", finding.what},
-                    {"advice", finding.advice}});
-  }
-  return list;
-}
-
 std::string FindingsText(const std::vector<client::Finding>& findings) {
   std::string text;
   for (const client::Finding& finding : findings) {

@@ -132,6 +132,17 @@ Table RatesTable(const std::vector<KernelRate>& rates) {
   return table;
 }
 
+Json FindingsJson(const std::vector<client::Finding>& findings) {
+  Json list = Json::array();
+  for (const client::Finding& finding : findings) {
+    list.push_back({{"token", finding.token},
+                    {"share", finding.share},
+                    {"what", finding.what},
+                    {"advice", finding.advice}});
+  }
+  return list;
+}
+
 Json WorkerJson(const client::WorkerSummary& worker) {
   Json devices = Json::array();
   for (const DeviceInfo& device : worker.devices) {
@@ -170,7 +181,8 @@ Json WorkerJson(const client::WorkerSummary& worker) {
           {"executors_lost", worker.executors_lost},
           {"jobs", jobs},
           {"devices", devices},
-          {"rates", rates}};
+          {"rates", rates},
+          {"notes", FindingsJson(worker.notes)}};
 }
 
 Record WorkerRecord(const client::WorkerSummary& worker) {
@@ -195,6 +207,10 @@ Record WorkerRecord(const client::WorkerSummary& worker) {
                           ? ""
                           : StrCat(worker.executors_lost, " executors, since the master started"));
   for (const KernelRate& rate : worker.rates) record.Line("rate", RateText(rate));
+  for (const client::Finding& note : worker.notes) {
+    record.Line("note", StrCat(note.token, ": ", note.what,
+                               note.advice.empty() ? "" : StrCat("; ", note.advice)));
+  }
   return record;
 }
 

@@ -26,6 +26,7 @@ std::string DevicesText(const std::vector<DeviceInfo>& devices);
 std::string RateText(const KernelRate& rate);
 // What was learned of how long work takes, a row each.
 Table RatesTable(const std::vector<KernelRate>& rates);
+nlohmann::ordered_json FindingsJson(const std::vector<client::Finding>& findings);
 nlohmann::ordered_json WorkerJson(const client::WorkerSummary& worker);
 Record WorkerRecord(const client::WorkerSummary& worker);
 // What every worker does now: by what has grown from `before` (names that are not there: since the

@@ -115,6 +115,14 @@ struct ListFilter {
   std::string page_token;  // where an earlier list ended
 };
 
+// One thing that explains what is seen.
+struct Finding {
+  std::string token;  // stable: "OPERAND_FETCH"
+  double share = 0;   // of the time in question; 0 where that says nothing
+  std::string what;
+  std::string advice;  // may be empty
+};
+
 struct WorkerSummary {
   WorkerId id;
   std::string name;
@@ -136,15 +144,8 @@ struct WorkerSummary {
   absl::Duration queued;   // predicted, of what it holds
   absl::Duration latency;  // a round trip
   std::optional<absl::Time> attached, last_heard;
-  std::vector<JobId> jobs;  // that it holds leaves of; some of them
-};
-
-// One thing that explains what is seen.
-struct Finding {
-  std::string token;  // stable: "OPERAND_FETCH"
-  double share = 0;   // of the time in question; 0 where that says nothing
-  std::string what;
-  std::string advice;  // may be empty
+  std::vector<JobId> jobs;     // that it holds leaves of; some of them
+  std::vector<Finding> notes;  // what of it is not as it should be, as it last said
 };
 
 // What running a job cost on one device: docs/protocol.md says what each number means.

@@ -85,6 +85,18 @@ absl::StatusOr<JobPlan> FromWire(v1::JobPlan* plan) {
   return out;
 }
 
+namespace {
+
+std::vector<Finding> FromWire(const google::protobuf::RepeatedPtrField<v1::Finding>& findings) {
+  std::vector<Finding> out;
+  for (const v1::Finding& finding : findings) {
+    out.push_back({finding.token(), finding.share(), finding.what(), finding.advice()});
+  }
+  return out;
+}
+
+}  // namespace
+
 absl::StatusOr<WorkerSummary> FromWire(v1::WorkerInfo* worker) {
   WorkerSummary out;
   out.id = WorkerId(worker->id());
@@ -113,6 +125,7 @@ absl::StatusOr<WorkerSummary> FromWire(v1::WorkerInfo* worker) {
   out.attached = FromWire(worker->has_attached(), worker->attached());
   out.last_heard = FromWire(worker->has_last_heard(), worker->last_heard());
   for (const uint64_t job : worker->jobs()) out.jobs.push_back(JobId(job));
+  out.notes = FromWire(worker->notes());
   return out;
 }
 
@@ -129,14 +142,6 @@ MasterSummary FromWire(const v1::MasterInfo& master) {
 }
 
 namespace {
-
-std::vector<Finding> FromWire(const google::protobuf::RepeatedPtrField<v1::Finding>& findings) {
-  std::vector<Finding> out;
-  for (const v1::Finding& finding : findings) {
-    out.push_back({finding.token(), finding.share(), finding.what(), finding.advice()});
-  }
-  return out;
-}
 
 Usage FromWire(const v1::Usage& usage) {
   return {.pieces = usage.pieces(),

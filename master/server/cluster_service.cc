@@ -14,6 +14,7 @@
 #include "common/wire/kernel.h"
 #include "common/wire/lease_messages.h"
 #include "common/wire/usage.h"
+#include "master/server/explain_notes.h"
 #include "master/server/explain_worker.h"
 #include "master/server/timestamps.h"
 
@@ -86,6 +87,7 @@ void EncodeWorker(const WorkerView& view, const WorkerProfile* profile, absl::Ti
   to->set_fetched_bytes(profile->usage.fetched_bytes());
   to->set_pushed_bytes(profile->usage.pushed_output_bytes());
   to->set_executors_lost(profile->executors_lost);
+  *to->mutable_notes() = profile->notes.findings();
   EncodeTime(profile->last_heard, to->mutable_last_heard());
   for (const DeviceInfo& device : profile->devices) {
     wire::Encode(device, to->add_devices());
@@ -315,6 +317,12 @@ grpc::ServerUnaryReactor* ClusterService::ExplainWorker(grpc::CallbackServerCont
       to->set_leaves(job.leaves);
       to->set_free_leaves(job.free_leaves);
       to->set_note(job.note);
+    }
+    if (const WorkerProfile* profile = view.hub.Profile(worker.id)) {
+      *response->mutable_findings() = profile->notes.findings();
+      for (const worker::v1::LateRun& late : profile->notes.late()) {
+        *response->add_findings() = ExplainLateLeaves(late);
+      }
     }
     for (v1::Finding& finding : ExplainWorkerState(worker, jobs)) {
       *response->add_findings() = std::move(finding);

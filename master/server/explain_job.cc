@@ -123,6 +123,7 @@ class Rules {
                  job_.reason),
           text.advice);
     }
+    findings_.insert(findings_.end(), job_.late.begin(), job_.late.end());
     if (auto devices = ExplainDevices(job_)) findings_.push_back(*std::move(devices));
     leading_ = findings_.size();
   }

@@ -51,6 +51,7 @@ struct JobFacts {
   uint64_t retried_tasks = 0;
   uint64_t tasks_failed = 0;
   v1::JobAccount account;
+  std::vector<v1::Finding> late;  // Of its tasks, that run now (explain_notes.h).
 };
 
 std::vector<v1::Finding> ExplainJob(const JobFacts& job, const ExplainLimits& limits = {});

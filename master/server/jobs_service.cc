@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/base/reason.h"
@@ -18,6 +19,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "master/server/explain_job.h"
+#include "master/server/explain_notes.h"
 #include "master/server/job_view.h"
 #include "master/server/timestamps.h"
 
@@ -85,6 +87,20 @@ std::vector<std::string> BuildsThere(const LoopView& loop, const std::string& ke
   return builds;
 }
 
+// What of it its workers say runs late.
+std::vector<v1::Finding> LateOf(const LoopView& loop, const v1::Job& job) {
+  std::vector<v1::Finding> late;
+  for (const WorkerId worker : loop.hub.Attached()) {
+    const WorkerProfile* profile = loop.hub.Profile(worker);
+    if (profile == nullptr) continue;
+    for (const worker::v1::LateRun& run : profile->notes.late()) {
+      if (run.job() != job.id()) continue;
+      late.push_back(ExplainLateTasks(run, profile->name, job.spec().grain(), job.task_count()));
+    }
+  }
+  return late;
+}
+
 void Explain(const LoopView& loop, JobId id, v1::JobExplanation* to) {
   std::optional<v1::JobAccount> account = loop.ledger.Find(id, loop.now);
   const v1::Job& job = to->job();
@@ -107,7 +123,8 @@ void Explain(const LoopView& loop, JobId id, v1::JobExplanation* to) {
                  .max_lease_leaves = job.spec().max_lease_leaves(),
                  .retried_tasks = job.retried_tasks(),
                  .tasks_failed = job.tasks_failed(),
-                 .account = *std::move(account)};
+                 .account = *std::move(account),
+                 .late = LateOf(loop, job)};
   for (v1::Finding& finding : ExplainJob(facts)) *to->add_findings() = std::move(finding);
   *to->mutable_account() = std::move(facts.account);
 }

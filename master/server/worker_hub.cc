@@ -264,6 +264,7 @@ void WorkerHub::NoteMessage(const FromWorker& message, absl::Time now) {
   const auto it = profiles_.find(message.worker);
   if (it == profiles_.end()) return;
   it->second.last_heard = now;
+  if (message.notes.has_value()) it->second.notes = *message.notes;
   for (const v1::JobUsage& usage : message.usages) {
     wire::AddUsage(usage.usage(), &it->second.usage);
   }

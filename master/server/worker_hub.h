@@ -44,6 +44,7 @@ struct WorkerProfile {
   uint64_t leaves_done = 0;
   v1::Usage usage;
   uint64_t executors_lost = 0;
+  worker::v1::WorkerNotes notes;  // As it said last, in this session.
 };
 
 class WorkerHub final : public WorkerLooks {

@@ -129,6 +129,25 @@ absl::Status WorkerStream::TakeMessage(FromWorker* message) {
     RETURN_IF_ERROR(wire::CheckText(name, wire::WireLimits::kNameBytes, "counters"));
     message->counters[name] += grown;
   }
+  if (incoming_.notes().empty()) return absl::OkStatus();
+  message->notes = std::move(*incoming_.mutable_notes()->rbegin());
+  return WithField(CheckNotes(*message->notes), "notes");
+}
+
+absl::Status WorkerStream::CheckNotes(const worker::v1::WorkerNotes& notes) {
+  if (notes.findings_size() > kFindingsMax || notes.late_size() > kLateMax) {
+    return wire::Malformed("findings", StrCat("are more than ", kFindingsMax, ", or more than ",
+                                              kLateMax, " are late"));
+  }
+  for (const v1::Finding& finding : notes.findings()) {
+    RETURN_IF_ERROR(wire::CheckText(finding.token(), wire::WireLimits::kNameBytes, "token"));
+    RETURN_IF_ERROR(wire::CheckText(finding.what(), wire::WireLimits::kReasonBytes, "what"));
+    RETURN_IF_ERROR(wire::CheckText(finding.advice(), wire::WireLimits::kReasonBytes, "advice"));
+  }
+  for (const worker::v1::LateRun& late : notes.late()) {
+    RETURN_IF_ERROR(wire::CheckInterval(late.first_leaf(), late.leaf_count(), "late"));
+    RETURN_IF_ERROR(wire::CheckText(late.device(), wire::WireLimits::kNameBytes, "device"));
+  }
   return absl::OkStatus();
 }
 

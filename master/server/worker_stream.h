@@ -44,6 +44,7 @@ struct FromWorker {
   std::vector<Event> events;
   std::map<std::string, uint64_t> counters;  // Grown by.
   std::vector<v1::JobUsage> usages;          // The same; before the events.
+  std::optional<worker::v1::WorkerNotes> notes;
 };
 
 // Where a stream's messages go: the event loop.
@@ -62,6 +63,8 @@ class WorkerStream final
  public:
   static constexpr int kUnhandledMax = 4;
   static constexpr size_t kCountersMax = 256;
+  static constexpr int kFindingsMax = 64;
+  static constexpr int kLateMax = 16;
   // Messages waiting to be written are merged up to this size.
   static constexpr size_t kMergedBytesMax = 512 << 10;
   // More than this waiting means that the worker does not read: it is cut off.
@@ -103,6 +106,7 @@ class WorkerStream final
   absl::Status CheckReport(const Report& report);
   absl::Status CheckRegions(const BoundJob& job, const CommitOutputs* outputs) const;
   void TakePulse(std::vector<Event>* events);
+  static absl::Status CheckNotes(const worker::v1::WorkerNotes& notes);
 
   // What gRPC is asked next, and asking it: one thread at a time, without the lock, so that nothing
   // is started behind the end of the call.

@@ -331,10 +331,16 @@ uint64_t WorkerCore::backlog_leaves() const {
 absl::Duration WorkerCore::TimeAllowed(JobId id, LeafInterval leaves, bool one_task) const {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return absl::InfiniteDuration();
-  const JobState& job = found->second;
-  const absl::Duration limit = job.info.time_limit;
+  const absl::Duration limit = found->second.info.time_limit;
   if (one_task || limit == absl::InfiniteDuration()) return limit;
-  // Many tasks that are each within the limit take their time; a few times what is predicted.
+  // Many tasks that are each within the limit take their time.
+  return limit + TimeExpected(id, leaves);
+}
+
+absl::Duration WorkerCore::TimeExpected(JobId id, LeafInterval leaves) const {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return absl::ZeroDuration();
+  const JobState& job = found->second;
   constexpr double kSlack = 4;
   const double tasks = static_cast<double>(leaves.count) * static_cast<double>(job.tree.grain());
   double seconds = 0;  // of the slowest device that may run them
@@ -343,7 +349,7 @@ absl::Duration WorkerCore::TimeAllowed(JobId id, LeafInterval leaves, bool one_t
     const double cores = std::max(1.0, static_cast<double>(executor.cores) / executor.lanes);
     seconds = std::max(seconds, cores * EstimateOf(job, executor.device).seconds_per_task);
   }
-  return limit + absl::Seconds(kSlack * tasks * seconds);
+  return absl::Seconds(kSlack * tasks * seconds);
 }
 
 absl::Duration WorkerCore::ShortestLimit() const {

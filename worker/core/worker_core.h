@@ -62,6 +62,9 @@ class WorkerCore {
   // How long a thread may take over these leaves, or over one task of them, before the job's time
   // limit ends it; infinite where there is none.
   absl::Duration TimeAllowed(JobId job, LeafInterval leaves, bool one_task) const;
+  // What a thread takes over these leaves on the slowest device that may run them, several times
+  // over; as far as that is predicted: zero where nothing is known.
+  absl::Duration TimeExpected(JobId job, LeafInterval leaves) const;
   // The shortest limit of a job that may be running; infinite: none has one.
   absl::Duration ShortestLimit() const;
 

@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Device>> CpuOf(const ExecutorLaunch& launch, uint
 
 absl::StatusOr<std::unique_ptr<Device>> EmulatedOf(const ExecutorLaunch& launch, uint32_t slots,
                                                    StartLog* log) {
-  const char* const environment = std::getenv("TANDEM_EMULATED");
+  const char* const environment = std::getenv(kEmulatedVariable);
   ASSIGN_OR_RETURN(const EmulatedOptions emulated,
                    ParseEmulated(launch.device, environment == nullptr ? "" : environment));
   return GpuDeviceOf(std::make_unique<EmulatedGpu>(emulated), DeviceKind::kEmulated, launch, slots,

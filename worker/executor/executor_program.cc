@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/reason.h"
@@ -72,7 +74,18 @@ absl::Status BindToCores(const std::vector<uint32_t>& cores) {
                              "; the worker's own cores have changed: start it again"));
 }
 
+// The worker says so to people, who see no exit codes.
+absl::Status CannotStart(Channel* channel, const absl::Status& why) {
+  executor::v1::FromExecutor message;
+  message.set_cannot_start(ToStd(why.message()));
+  (void)channel->Send(message);  // It learns of the end at least.
+  return why;
+}
+
+double SecondsSince(MonoTime begin) { return absl::ToDoubleSeconds(Clock::Real()->Now() - begin); }
+
 absl::Status RunExecutor(const ExecutorProgram& program, const ExecutorLaunch& launch) {
+  const MonoTime begin = Clock::Real()->Now();
   RETURN_IF_ERROR(BindToCores(launch.cores));
   ASSIGN_OR_RETURN(ChannelFds fds, ChannelFds::Parse(launch.channel));
   ASSIGN_OR_RETURN(const std::unique_ptr<Channel> channel, Channel::Open(std::move(fds)));
@@ -82,8 +95,11 @@ absl::Status RunExecutor(const ExecutorProgram& program, const ExecutorLaunch& l
   ASSIGN_OR_RETURN(const std::unique_ptr<StartPage> page, StartPage::Open(launch.start_page));
   PageLog log(page.get());
 
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                   program.device_of(launch, page->slots(), &log));
+  const absl::StatusOr<std::unique_ptr<Device>> opened =
+      program.device_of(launch, page->slots(), &log);
+  if (!opened.ok()) return CannotStart(channel.get(), opened.status());
+  Device* const device = opened->get();
+  const double device_seconds = SecondsSince(begin);
   KernelTable kernels(program.form);
   RETURN_IF_ERROR(program.add_builtin(&kernels));
   for (const std::string& library : launch.kernel_libraries) {
@@ -102,8 +118,10 @@ absl::Status RunExecutor(const ExecutorProgram& program, const ExecutorLaunch& l
   resources.local_data = launch.local_data;
   resources.pool = &pool;
 
+  TLOG(Debug, "executor_starts", "device", launch.device, "seconds", SecondsSince(begin),
+       "device_seconds", device_seconds, "kernels", kernels.infos().size());
   Executor executor(
-      device.get(), &staging, &kernels, std::move(resources), [&channel] { channel->WakeSelf(); },
+      device, &staging, &kernels, std::move(resources), [&channel] { channel->WakeSelf(); },
       ExecutorLimits::For(device->properties()));
   return Serve(channel.get(), &executor, [&launch] { return Orphaned(launch.parent_pid); });
 }

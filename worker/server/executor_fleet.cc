@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <utility>
 #include <variant>
 
@@ -89,8 +90,8 @@ void ExecutorFleet::Apply(Effects* effects, const Setups& setups, std::vector<Ev
         [&](auto& e) {
           using T = std::decay_t<decltype(e)>;
           if constexpr (std::is_same_v<T, KillExecutor>) {
-            live->process->Kill();
-            live->broken = live->unwanted = true;
+            live->unwanted = true;
+            Kill(live);
           } else if constexpr (std::is_same_v<T, SetupJob>) {
             const auto setup = setups.find(e.job);
             if (setup != setups.end()) live->outgoing.Add(e, setup->second, say);
@@ -119,7 +120,12 @@ void ExecutorFleet::Say(ExecutorId id, Live* live, const executor::v1::ToExecuto
 void ExecutorFleet::Break(Live* live, ExecutorId id, std::string_view why) {
   if (live->broken) return;
   TLOG(Warning, "executor_killed", "executor", id, "owner", live->owner, "why", why);
+  Kill(live);
+}
+
+void ExecutorFleet::Kill(Live* live) {
   live->broken = true;
+  live->killed_at = clock_->Now();
   live->process->Kill();
 }
 
@@ -132,16 +138,47 @@ bool ExecutorFleet::Collect(std::vector<Event>* events) {
     // Looked at first: what it said before its end is in the ring by now.
     const bool ended = HasEnded(*live.process);
     something |= Receive(id, &live, events);
-    if (!ended) {
+    if (ended) {
+      End(id, &live, live.process->Reap(), events);
+    } else if (live.broken && now - live.killed_at >= options_.die_max) {
+      GiveUpOn(id, &live, events);
+    } else {
       if (!live.ready && now >= live.ready_by) Break(&live, id, "it did not get ready in time");
       ++it;
       continue;
     }
-    End(id, &live, events);
     it = live_.erase(it);
     something = true;
   }
+  if (!undying_.empty()) ReapLate();
   return something;
+}
+
+// A process that a driver holds does not die of SIGKILL, and so does nobody else's on that device.
+// The CPU's own is held by some file system at worst; another one may do better.
+void ExecutorFleet::GiveUpOn(ExecutorId id, Live* live, std::vector<Event>* events) {
+  const pid_t pid = live->process->pid();
+  TLOG(Error, "executor_does_not_die", "executor", id, "device", live->device, "pid", pid, "killed",
+       options_.die_max, "then", "nobody waits for it");
+  End(id, live, "it was killed and does not end", events);
+  if (live->device != "cpu") {
+    events->push_back(DeviceTroubled{
+        live->device, StrCat("its executor (process ", pid, ") was killed and does not end within ",
+                             options_.die_max,
+                             ": the driver holds it; see dmesg, reset the device or reboot, "
+                             "then start the worker again")});
+  }
+  live->process->GiveUp();
+  undying_.push_back(std::move(live->process));
+}
+
+void ExecutorFleet::ReapLate() {
+  std::erase_if(undying_, [](const std::unique_ptr<ExecutorProcess>& process) {
+    if (!HasEnded(*process)) return false;
+    TLOG(Info, "executor_has_died_after_all", "pid", process->pid());
+    process->Reap();
+    return true;
+  });
 }
 
 bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* events) {
@@ -161,8 +198,9 @@ bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* event
       events->push_back(ExecutorReady{id, device.groups(), device.cores(),
                                       static_cast<DeviceKind>(device.kind()),
                                       incoming_.ready().shrinks()});
-      ready_.push_back(std::move(*incoming_.mutable_ready()));
+      ready_.push_back({id, std::move(*incoming_.mutable_ready())});
     }
+    if (!incoming_.cannot_start().empty()) live->cannot_start = incoming_.cannot_start();
     for (const auto& [name, count] : incoming_.counters()) {
       counters_[name] += count;
       if (name == "bytes_up" || name == "bytes_down") {
@@ -177,7 +215,7 @@ bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* event
 }
 
 void ExecutorFleet::EndWhatIsOverdue(absl::Duration shortest, Allowed allowed) {
-  if (shortest == absl::InfiniteDuration()) {
+  if (live_.empty()) {
     look_at_ = MonoTime::InfiniteFuture();
     return;
   }
@@ -185,12 +223,25 @@ void ExecutorFleet::EndWhatIsOverdue(absl::Duration shortest, Allowed allowed) {
   const MonoTime next =
       now + std::clamp(shortest / kLooksALimit, options_.look_min, options_.look_max);
   if (now < look_at_ && look_at_ <= next) return;
-  const bool first = look_at_ == MonoTime::InfiniteFuture();
   look_at_ = next;
   for (auto& [id, live] : live_) {
-    if (first) live.watched.clear();
     if (!live.broken) Watch(id, &live, allowed);
   }
+}
+
+std::vector<LateStart> ExecutorFleet::Late(Allowed usual) const {
+  std::vector<LateStart> late;
+  const MonoTime now = clock_->Now();
+  for (const auto& [id, live] : live_) {
+    for (const auto& [slot, watched] : live.watched) {
+      const absl::Duration running = now - watched.since;
+      if (running > usual(watched.started)) {
+        late.push_back({live.device, watched.started, running});
+      }
+    }
+  }
+  std::ranges::stable_sort(late, std::greater<>(), &LateStart::running);
+  return late;
 }
 
 void ExecutorFleet::Watch(ExecutorId id, Live* live, Allowed allowed) {
@@ -207,8 +258,10 @@ void ExecutorFleet::Watch(ExecutorId id, Live* live, Allowed allowed) {
   if (!live->overdue.empty()) Break(live, id, "a task ran longer than its job's time limit");
 }
 
-void ExecutorFleet::End(ExecutorId id, Live* live, std::vector<Event>* events) {
-  ExecutorLost lost{id, live->process->Reap(), {}};
+void ExecutorFleet::End(ExecutorId id, Live* live, std::string how, std::vector<Event>* events) {
+  const bool gone = how == StrCat("exit ", kDeviceGoneExit);
+  if (!live->cannot_start.empty()) StrAppend(&how, ": ", live->cannot_start);
+  ExecutorLost lost{id, std::move(how), {}};
   const std::vector<Started>& overdue = live->overdue;
   if (!overdue.empty()) lost.how = std::string(reason::kTimeLimit);
   for (const Started& started : live->process->Running()) {
@@ -222,7 +275,7 @@ void ExecutorFleet::End(ExecutorId id, Live* live, std::vector<Event>* events) {
     TLOG(Warning, "executor_lost", "executor", id, "owner", live->owner, "how", lost.how,
          "suspects", lost.suspects.size());
   }
-  if (lost.how == StrCat("exit ", kDeviceGoneExit)) {
+  if (gone) {
     TLOG(Error, "device_gone", "device", live->device);
     events->push_back(DeviceTroubled{
         live->device, "it is gone: it stopped answering; mend it, then start the worker again"});
@@ -268,7 +321,11 @@ void ExecutorFleet::Awake() {
 MonoTime ExecutorFleet::next_deadline() const {
   MonoTime next = look_at_;
   for (const auto& [id, live] : live_) {
-    if (!live.ready && !live.broken) next = std::min(next, live.ready_by);
+    if (live.broken) {
+      next = std::min(next, live.killed_at + options_.die_max);
+    } else if (!live.ready) {
+      next = std::min(next, live.ready_by);
+    }
   }
   return next;
 }

@@ -8,6 +8,8 @@
 // An executor that does not get ready in time, says something impossible or stops reading is
 // killed; that reaches the core as its loss, like any crash, with the suspects of its start page.
 // So is one that ran something for longer than its job's time limit; then only that is a suspect.
+// One that does not die of it (its driver holds it) is lost all the same after a while: nobody
+// waits for it, and the device that it drives is out of service.
 //
 // Thread-safety: the loop's thread. Ownership: owns the processes; staging of a lost executor is
 // kept until the core closes it.
@@ -48,6 +50,14 @@ struct FleetOptions {
   // Between two looks for what runs too long.
   absl::Duration look_min = absl::Milliseconds(5);
   absl::Duration look_max = absl::Seconds(1);
+  absl::Duration die_max = absl::Seconds(10);  // from a kill to the end
+};
+
+// What a thread or a grid is at, and for how long at least.
+struct LateStart {
+  std::string device;
+  Started started;
+  absl::Duration running;
 };
 
 // The name within a device's: "GPU-1f0e…" of "cuda:GPU-1f0e…".
@@ -74,9 +84,11 @@ class ExecutorFleet {
   // True: there was something.
   bool Collect(std::vector<Event>* events);
   // Kills executors in which a thread has been at one thing for longer than `allowed` says of it.
-  // Looks as often as the shortest limit of a job that runs needs; never, when that is infinite.
+  // Looks as often as the shortest limit of a job that runs needs, and now and then at least.
   using Allowed = absl::FunctionRef<absl::Duration(const Started& started)>;
   void EndWhatIsOverdue(absl::Duration shortest, Allowed allowed);
+  // What runs for longer than `usual` says of it, the longest first.
+  std::vector<LateStart> Late(Allowed usual) const;
 
   void AddPollFds(std::vector<pollfd>* fds) const;
   // True: none of them has anything to say.
@@ -92,8 +104,12 @@ class ExecutorFleet {
   const std::string& OwnerOf(ExecutorId executor) const;
   tandem::v1::DeviceKind DeviceOf(ExecutorId executor) const;
 
-  // What a Ready said, the newest last. Taken by the caller.
-  std::vector<executor::v1::Ready> TakeReady() { return std::exchange(ready_, {}); }
+  // What executors said when they were ready, the newest last. Taken by the caller.
+  struct SaidReady {
+    ExecutorId executor = 0;
+    executor::v1::Ready ready;
+  };
+  std::vector<SaidReady> TakeReady() { return std::exchange(ready_, {}); }
   // Sums of what executors counted.
   const std::map<std::string, uint64_t>& counters() const { return counters_; }
   // What jobs cost since the caller took it last.
@@ -112,7 +128,9 @@ class ExecutorFleet {
     std::unique_ptr<ExecutorProcess> process;
     MonoTime ready_by;
     bool ready = false;
-    bool broken = false;                  // killed; nothing more is read from it
+    bool broken = false;  // killed; nothing more is read from it
+    MonoTime killed_at;
+    std::string cannot_start;             // why, as it said
     bool unwanted = false;                // because the core said so
     std::map<uint32_t, Watched> watched;  // by slot of its start page
     std::vector<Started> overdue;         // what it was killed for
@@ -127,12 +145,15 @@ class ExecutorFleet {
   };
 
   void Start(const StartExecutor& effect, std::vector<Event>* events);
+  void Kill(Live* live);
   void Break(Live* live, ExecutorId id, std::string_view why);
   bool Receive(ExecutorId id, Live* live, std::vector<Event>* events);
   void Say(ExecutorId id, Live* live, const executor::v1::ToExecutor& message);
   void Watch(ExecutorId id, Live* live, Allowed allowed);
-  // The process has ended.
-  void End(ExecutorId id, Live* live, std::vector<Event>* events);
+  // The process has ended, or does not.
+  void End(ExecutorId id, Live* live, std::string how, std::vector<Event>* events);
+  void GiveUpOn(ExecutorId id, Live* live, std::vector<Event>* events);
+  void ReapLate();
 
   const FleetOptions options_;
   const Identity* const identity_;
@@ -143,7 +164,8 @@ class ExecutorFleet {
   MonoTime look_at_ = MonoTime::InfiniteFuture();  // for what is overdue
   std::map<ExecutorId, Live> live_;
   std::map<ExecutorId, Kept> staging_;
-  std::vector<executor::v1::Ready> ready_;
+  std::vector<SaidReady> ready_;
+  std::vector<std::unique_ptr<ExecutorProcess>> undying_;
   std::map<std::string, uint64_t> counters_;
   wire::UsageSums usage_;
   executor::v1::FromExecutor incoming_;

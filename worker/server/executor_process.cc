@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<ExecutorProcess>> ExecutorProcess::Start(
 ExecutorProcess::~ExecutorProcess() {
   if (pid_ > 0) {
     Kill();
-    Reap();
+    if (!given_up_) Reap();
   }
   if (!page_path_.empty()) ::unlink(page_path_.c_str());
 }

@@ -48,6 +48,8 @@ class ExecutorProcess {
   void Kill();
   // Waits for the end of a process that is ending and says how it ended.
   std::string Reap();
+  // It does not end: nobody waits for it any more, the destructor neither.
+  void GiveUp() { given_up_ = true; }
   // What had started and not finished. Certain once the process has ended.
   std::vector<Started> Running() const { return page_->Running(); }
 
@@ -59,6 +61,7 @@ class ExecutorProcess {
   std::unique_ptr<Channel> channel_;
   std::shared_ptr<StagingFile> staging_;
   pid_t pid_ = -1;
+  bool given_up_ = false;
   UniqueFd exit_fd_;
 };
 

@@ -17,6 +17,7 @@
 #include "common/cli/usage.h"
 #include "common/model/gpu_memory.h"
 #include "common/rpc/channel.h"
+#include "worker/device/emulated/emulated_spec.h"
 #include "worker/device/nvml/nvml_library.h"
 #include "worker/ring/launch.h"
 
@@ -42,6 +43,7 @@ struct RawFlags {
   std::string gpus = "auto";
   std::string gpu_time_limit = "30s";
   std::string kernel_load_limit = "10s";
+  std::string late_after = "10s";
 };
 
 // What was given, else the environment's; each may be several, as in PATH.
@@ -126,9 +128,15 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "NVIDIA's management library, which tells of GPUs that fail")
       ->type_name("FILE")
       ->capture_default_str();
+  app->add_option("--late-after", raw->late_after,
+                  "What has run for so long, and several times longer than predicted, is shown as "
+                  "late (tandem job explain); nothing else follows")
+      ->type_name("DURATION")
+      ->capture_default_str();
   app->add_option("--emulated-gpus", options.emulated_gpus,
-                  "So many emulated devices, which jobs may use like GPUs: to try a job's device "
-                  "half, or to test with, on a machine without one")
+                  StrCat("So many emulated devices (at most ", kEmulatedGpusMax,
+                         "), which jobs may use like GPUs: to try a job's device half, or to test "
+                         "with, on a machine without one"))
       ->check(cli::Count(0, kEmulatedGpusMax))
       ->capture_default_str();
   app->add_option("--executor", options.executor,
@@ -220,6 +228,11 @@ absl::Status Complete(RawFlags* raw) {
   ASSIGN_OR_RETURN(options.kernel_load_limit, ParseDuration(raw->kernel_load_limit));
   options.gpus = raw->gpus == "auto";
   ASSIGN_OR_RETURN(options.gpu_time_limit, ParseDuration(raw->gpu_time_limit));
+  ASSIGN_OR_RETURN(options.late_after, ParseDuration(raw->late_after));
+  if (const char* emulated = std::getenv(kEmulatedVariable);
+      emulated != nullptr && options.emulated_gpus > 0) {
+    RETURN_IF_ERROR(CheckEmulated(emulated, options.emulated_gpus));
+  }
   if (options.executor.empty()) options.executor = DefaultExecutor();
   options.directory = std::filesystem::absolute(options.directory).lexically_normal().string();
   return absl::OkStatus();

@@ -35,6 +35,7 @@ struct WorkerOptions {
   GpuMemory gpu_memory;                               // of devices, that jobs may use …
   std::string gpu_memory_origin = "default";          // … and who said so
   std::string nvml;                                   // NVIDIA's management library
+  absl::Duration late_after = absl::Seconds(10);      // what runs so long may be late
   std::string executor;                               // the program; never empty once parsed
   std::vector<std::string> kernel_paths;              // folders and files
   absl::Duration kernel_load_limit = absl::Seconds(10);

@@ -125,9 +125,10 @@ void Supervisor::Collect() {
     return core_.TimeAllowed(JobId(started.job), {started.first_leaf, started.leaf_count},
                              started.task.has_value());
   });
-  for (const executor::v1::Ready& ready : fleet_.TakeReady()) {
-    TakeKernels(ready, /*announce=*/true);
+  for (const ExecutorFleet::SaidReady& said : fleet_.TakeReady()) {
+    TakeKernels(said.ready, /*announce=*/true);
   }
+  if (clock_->Now() >= nvml_look_at_) LookAtNvml();
   for (LoopEvent& event : queue_->Take()) {
     std::visit([this](auto& e) { Handle(std::move(e)); }, event);
   }
@@ -138,7 +139,10 @@ void Supervisor::StepCore() {
   const MonoTime now = clock_->Now();
   Effects effects;
   std::vector<Event> events = std::exchange(events_, {});
-  for (Event& event : events) core_.Step(std::move(event), now, &effects);
+  for (Event& event : events) {
+    if (const auto* troubled = std::get_if<DeviceTroubled>(&event)) NoteTrouble(*troubled);
+    core_.Step(std::move(event), now, &effects);
+  }
   core_.Settle(now, &effects);
   core_deadline_ = effects.next_deadline;
   Act(&effects);
@@ -167,8 +171,10 @@ void Supervisor::Act(Effects* effects) {
     message.set_heartbeat(true);
     AddCounters(&message);
     if (stream_ != nullptr && welcomed_) AddUsage(&message);
+    NoteWhatIsLate();
     send = true;
   }
+  if (stream_ != nullptr && welcomed_) send |= notes_.Take(&message);
   if (pulse_ != 0) {
     message.set_pulse(std::exchange(pulse_, 0));
     send = true;
@@ -198,6 +204,14 @@ void Supervisor::Act(Effects* effects) {
   }
   if (effects->former_life_told) identity_.DropLeftovers();
   if (effects->leaving) done_ = true;
+}
+
+void Supervisor::NoteWhatIsLate() {
+  notes_.SetLate(fleet_.Late([this](const Started& started) {
+    return std::max(
+        options_.late_after,
+        core_.TimeExpected(JobId(started.job), {started.first_leaf, started.leaf_count}));
+  }));
 }
 
 void Supervisor::SayHello(const SendHello& hello) {
@@ -314,7 +328,7 @@ void Supervisor::Sleep() {
   if (may_sleep) {
     std::vector<pollfd> fds = {{queue_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
     fleet_.AddPollFds(&fds);
-    MonoTime deadline = std::min(core_deadline_, fleet_.next_deadline());
+    MonoTime deadline = std::min({core_deadline_, fleet_.next_deadline(), nvml_look_at_});
     if (stream_ == nullptr) deadline = std::min(deadline, connect_at_);
     Wait(&fds, deadline - clock_->Now());
   }

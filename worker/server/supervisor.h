@@ -33,6 +33,7 @@
 #include "worker/server/executor_fleet.h"
 #include "worker/server/identity.h"
 #include "worker/server/learned_file.h"
+#include "worker/server/notes.h"
 #include "worker/server/options.h"
 #include "worker/server/pushers.h"
 
@@ -58,9 +59,14 @@ class Supervisor {
   // Beside the CPU; `ready`: as its executor, or that of one of the same kind, has said.
   absl::Status AddDevice(const std::string& name, const std::string& uuid,
                          const executor::v1::Ready& ready);
-  // What an executor on the device says of itself, from one that is started to be asked and ended.
-  absl::StatusOr<executor::v1::Ready> AskExecutor(const std::string& device);
-  void EndAsked();
+  // What executors on these devices say of themselves, or why they did not start: they are started
+  // at the same time, asked, and ended.
+  using Answers = std::vector<absl::StatusOr<executor::v1::Ready>>;
+  Answers AskExecutors(const std::vector<std::string>& devices);
+  absl::Status WhyNotReady(const std::string& device, const std::string& how) const;
+  void EndAsked(size_t count);
+  void LookAtNvml();
+  void NoteTrouble(const DeviceTroubled& event);
   void TakeKernels(const executor::v1::Ready& ready, bool announce);
   static std::string IdentityOf(const tandem::v1::Kernel& kernel);
   // supervisor_learned.cc
@@ -85,6 +91,7 @@ class Supervisor {
   void SayHello(const SendHello& hello);
   void AddCounters(worker::v1::WorkerMessage* message);
   void AddUsage(worker::v1::WorkerMessage* message);
+  void NoteWhatIsLate();
   void Connect();
   // Is this worth a line of the log: is it news, or was it last said long ago?
   bool IsNews(const std::string& trouble);
@@ -130,6 +137,9 @@ class Supervisor {
   bool done_ = false;
   absl::Status result_;
   std::unique_ptr<NvmlMonitor> nvml_;  // where there are GPUs
+  MonoTime nvml_look_at_ = MonoTime::InfiniteFuture();
+  std::string nvml_trouble_;  // as last logged; "": none
+  Notes notes_;
 };
 
 }  // namespace tandem::worker

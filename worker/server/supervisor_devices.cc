@@ -1,6 +1,9 @@
 // Supervisor: what a worker can do is what its executors say: one on each kind of device is started
 // to be asked.
+#include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/base/log.h"
@@ -9,20 +12,25 @@
 #include "common/base/strings.h"
 #include "common/model/kernel_info.h"
 #include "common/rpc/owner.h"
+#include "worker/device/emulated/emulated_spec.h"
 #include "worker/server/supervisor.h"
 
 namespace tandem::worker {
 namespace {
 
-// The executor that is started only to be asked what it can.
-constexpr ExecutorId kAsked = 0;
+// Executors that are started only to be asked have numbers from here on.
+constexpr ExecutorId kAsked = ExecutorId{1} << 63;
 // Between two looks for signals while devices are sought.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(20);
+// Between two looks whether NVML still answers.
+constexpr absl::Duration kNvmlEvery = absl::Seconds(1);
 
 }  // namespace
 
 absl::Status Supervisor::FindKernels() {
-  ASSIGN_OR_RETURN(const executor::v1::Ready ready, AskExecutor("cpu"));
+  const Answers answers = AskExecutors({"cpu"});
+  RETURN_IF_ERROR(answers.front().status());
+  const executor::v1::Ready& ready = *answers.front();
   devices_.push_back(ready.device());
   NoteHardware("cpu", ready.device());
   TakeKernels(ready, /*announce=*/false);
@@ -31,17 +39,20 @@ absl::Status Supervisor::FindKernels() {
 
 // A worker goes on with its CPU when nothing else can be had, and says so.
 absl::Status Supervisor::FindEmulated() {
+  std::vector<std::string> names;
   for (uint32_t i = 0; i < options_.emulated_gpus; ++i) {
-    const std::string uuid = StrCat("EMULATED-", i);
-    const std::string name = StrCat("emulated:", uuid);
-    // Each by itself: they may have memory of different sizes.
-    const absl::StatusOr<executor::v1::Ready> ready = AskExecutor(name);
-    if (!ready.ok()) {
-      TLOG(Error, "emulated_device_left_out", "device", name, "why",
-           ToStd(ready.status().message()));
+    names.push_back(StrCat("emulated:", EmulatedName(i)));
+  }
+  // Each by itself: they may have memory of different sizes.
+  const Answers answers = AskExecutors(names);
+  for (uint32_t i = 0; i < names.size(); ++i) {
+    if (answers[i].ok()) {
+      RETURN_IF_ERROR(AddDevice(names[i], EmulatedName(i), *answers[i]));
       continue;
     }
-    RETURN_IF_ERROR(AddDevice(name, uuid, *ready));
+    const std::string why(answers[i].status().message());
+    TLOG(Error, "emulated_device_left_out", "device", names[i], "why", why);
+    notes_.Set(names[i], {"EMULATED_LEFT_OUT", why, "mend it, then start the worker again"});
   }
   return absl::OkStatus();
 }
@@ -69,19 +80,27 @@ absl::Status Supervisor::FindCuda(CudaSearch* search) {
       TLOG(Info, "no_gpus", "then", "the CPUs alone", "why", ToStd(why.message()));
     } else {
       TLOG(Error, "gpus_left_out", "then", "the CPUs alone", "why", ToStd(why.message()));
+      notes_.Set("gpus", {"GPUS_LEFT_OUT", ToStd(why.message()),
+                          "`tandem doctor` on that server says more; then start the worker again"});
     }
     return absl::OkStatus();
   }
+  std::vector<std::string> names;
   for (const ReportedDevice& device : *devices) {
-    const std::string name = StrCat(kCudaDevice, device.uuid);
-    const absl::StatusOr<executor::v1::Ready> ready = AskExecutor(name);
-    if (ready.ok()) {
-      RETURN_IF_ERROR(AddDevice(name, device.uuid, *ready));
+    names.push_back(StrCat(kCudaDevice, device.uuid));
+  }
+  const Answers answers = AskExecutors(names);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const ReportedDevice& device = (*devices)[i];
+    if (answers[i].ok()) {
+      RETURN_IF_ERROR(AddDevice(names[i], device.uuid, *answers[i]));
       gpus_.push_back(device);
-    } else {
-      TLOG(Error, "gpu_left_out", "device", name, "model", device.model, "why",
-           ToStd(ready.status().message()));
+      continue;
     }
+    const std::string why = ToStd(answers[i].status().message());
+    TLOG(Error, "gpu_left_out", "device", names[i], "model", device.model, "why", why);
+    notes_.Set(names[i], {"GPU_LEFT_OUT", StrCat(names[i], " (", device.model, "): ", why),
+                          "`tandem doctor` tries it; then start the worker again"});
   }
   WatchGpus();
   return absl::OkStatus();
@@ -95,6 +114,32 @@ void Supervisor::WatchGpus() {
   nvml_ = std::make_unique<NvmlMonitor>(options, [queue = queue_](const GpuEvent& event) {
     queue->Push(GpuNews{event.uuid, event.out_of_service, event.text});
   });
+  nvml_look_at_ = clock_->Now();
+}
+
+// Said once: when it begins and when it ends.
+void Supervisor::LookAtNvml() {
+  nvml_look_at_ = clock_->Now() + kNvmlEvery;
+  const absl::Status status = nvml_->status();
+  if (absl::IsUnknown(status)) return;  // It may still answer.
+  const std::string trouble = ToStd(status.message());
+  if (trouble == nvml_trouble_) return;
+  nvml_trouble_ = trouble;
+  if (status.ok()) {
+    TLOG(Info, "nvml_answers");
+    return notes_.Clear("nvml");
+  }
+  TLOG(Warning, "nvml_unavailable", "then", "GPUs are used without news of their health", "why",
+       trouble);
+  notes_.Set("nvml", {"NVML", StrCat("GPUs are used without news of their health: ", trouble),
+                      "a GPU that fails is noticed by the jobs on it alone"});
+}
+
+void Supervisor::NoteTrouble(const DeviceTroubled& event) {
+  if (event.trouble.empty()) return notes_.Clear(event.device);
+  notes_.Set(event.device,
+             {"OUT_OF_SERVICE", StrCat(event.device, " gets no work: ", event.trouble),
+              "other devices go on; once it is mended, start the worker again"});
 }
 
 // NVML names whole GPUs: a slice is told from where it sits.
@@ -146,48 +191,62 @@ absl::Status Supervisor::AddDevice(const std::string& name, const std::string& u
   return absl::OkStatus();
 }
 
-absl::StatusOr<executor::v1::Ready> Supervisor::AskExecutor(const std::string& device) {
+Supervisor::Answers Supervisor::AskExecutors(const std::vector<std::string>& devices) {
   Effects effects;
-  effects.to_executors.push_back(StartExecutor{kAsked, rpc::LocalOwner(), device});
+  for (size_t i = 0; i < devices.size(); ++i) {
+    effects.to_executors.push_back(StartExecutor{kAsked + i, rpc::LocalOwner(), devices[i]});
+  }
   std::vector<Event> events;
   fleet_.Apply(&effects, setups_, &events);
+  const absl::Status open = absl::CancelledError("stopped while starting");
+  Answers answers(devices.size(), open);
+  size_t left = devices.size();
   while (true) {
     fleet_.Collect(&events);
-    std::vector<executor::v1::Ready> said = fleet_.TakeReady();
-    TakeSignals();
-    if (stops_ > 0) return absl::CancelledError("stopped while starting");
-    if (!said.empty()) {
-      EndAsked();
-      return std::move(said.front());
+    const auto answer = [&](ExecutorId executor, absl::StatusOr<executor::v1::Ready> said) {
+      absl::StatusOr<executor::v1::Ready>& to = answers[executor - kAsked];
+      if (to.status() != open) return;
+      to = std::move(said);
+      --left;
+    };
+    for (ExecutorFleet::SaidReady& said : fleet_.TakeReady()) {
+      answer(said.executor, std::move(said.ready));
     }
     for (const Event& event : events) {
-      const auto* lost = std::get_if<ExecutorLost>(&event);
-      if (lost == nullptr) continue;
-      EndAsked();
-      return Error(absl::StatusCode::kFailedPrecondition, reason::kExecutorLost,
-                   device.starts_with(kCudaDevice)
-                       ? StrCat(CudaExecutorOf(options_.executor), " on ", device, " ended (",
-                                lost->how, ") before it was ready; tandem doctor tries the device")
-                       : StrCat(options_.executor, " on ", device, " ended (", lost->how,
-                                ") before it was ready; start it by hand to see why, or name "
-                                "another with --executor"));
+      if (const auto* lost = std::get_if<ExecutorLost>(&event)) {
+        answer(lost->executor, WhyNotReady(devices[lost->executor - kAsked], lost->how));
+      }
     }
     events.clear();
+    TakeSignals();
+    if (left == 0 || stops_ > 0) break;
     Sleep();
   }
+  EndAsked(devices.size());
+  return answers;
 }
 
-void Supervisor::EndAsked() {
+absl::Status Supervisor::WhyNotReady(const std::string& device, const std::string& how) const {
+  const bool cuda = device.starts_with(kCudaDevice);
+  return Error(absl::StatusCode::kFailedPrecondition, reason::kExecutorLost,
+               StrCat(cuda ? CudaExecutorOf(options_.executor) : options_.executor, " on ", device,
+                      " ended (", how, ") before it was ready",
+                      cuda ? "; tandem doctor tries the device"
+                           : "; start it by hand to see why, or name another with --executor"));
+}
+
+void Supervisor::EndAsked(size_t count) {
   std::vector<Event> events;
-  Effects stop;
-  stop.to_executors.push_back(KillExecutor{kAsked});
+  Effects stop, close;
+  for (size_t i = 0; i < count; ++i) {
+    stop.to_executors.push_back(KillExecutor{kAsked + i});
+    close.to_executors.push_back(CloseStaging{kAsked + i});
+  }
   fleet_.Apply(&stop, setups_, &events);
   while (fleet_.size() > 0) {
     fleet_.Collect(&events);
     if (fleet_.size() > 0) Sleep();
   }
-  Effects close;
-  close.to_executors.push_back(CloseStaging{kAsked});
   fleet_.Apply(&close, setups_, &events);
 }
 

@@ -74,6 +74,7 @@ absl::Status Supervisor::TakeWelcome(worker::v1::Welcome* message) {
   message->clear_jobs();
   RETURN_IF_ERROR(wire::Decode(message, &welcome));
   welcomed_ = true;
+  notes_.Forget();
   backoff_.Reset();
   const bool local = options_.local_data && !host_id.empty() && host_id == host_id_;
   fleet_.AllowLocalData(local);

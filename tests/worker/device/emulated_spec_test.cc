@@ -9,6 +9,8 @@
 namespace tandem::worker {
 namespace {
 
+using ::testing::HasSubstr;
+
 TEST(EmulatedSpecTest, ANameAloneIsADeviceWithAPacedClock) {
   EXPECT_TRUE(IsEmulated("emulated:E-3"));
   EXPECT_FALSE(IsEmulated("cpu"));
@@ -53,6 +55,34 @@ TEST(EmulatedSpecTest, WhatIsNoSettingIsNamed) {
     const auto options = ParseEmulated(bad);
     EXPECT_EQ(options.status().code(), absl::StatusCode::kInvalidArgument) << bad;
     EXPECT_EQ(ReasonOf(options.status()), reason::kBadArgument) << bad;
+  }
+}
+
+TEST(EmulatedSpecTest, WhatNoDeviceCouldBeIsRefused) {
+  EXPECT_FALSE(ParseEmulated("emulated:E;memory=99999999999999999").ok());
+  for (const char* absurd :
+       {"emulated:E;cores=1e9", "emulated:E;launch=3600", "emulated:E;copy=1e18"}) {
+    EXPECT_THAT(std::string(ParseEmulated(absurd).status().message()), HasSubstr("at most"))
+        << absurd;
+  }
+}
+
+TEST(EmulatedSpecTest, TheVariableIsHeldAgainstTheDevicesThereAre) {
+  EXPECT_TRUE(CheckEmulated("", 1).ok());
+  EXPECT_TRUE(CheckEmulated("cores=8;memory=4096 EMULATED-1;faults=lost@5", 2).ok());
+  struct Case {
+    const char* text;
+    const char* says;
+  };
+  for (const auto& [text, says] :
+       {Case{"EMULATED-2;cores=3", "EMULATED-2"},
+        Case{"EMULATED-2;cores=3", "EMULATED-0 to EMULATED-1"}, Case{"junk", "junk"},
+        Case{"cores=many", "cores=many"}, Case{"EMULATED-1;junk", "junk"},
+        Case{"cores=2 emulated-0;cores=3", "emulated-0"}}) {
+    const absl::Status status = CheckEmulated(text, 2);
+    EXPECT_EQ(ReasonOf(status), reason::kBadArgument) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("TANDEM_EMULATED: ")) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << text;
   }
 }
 

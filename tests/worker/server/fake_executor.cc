@@ -92,11 +92,16 @@ int Main(const std::vector<std::string>& arguments) {
   const auto launch = ParseLaunch(arguments);
   CHECK_OK(launch);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (launch->device != "cpu" && std::getenv("NO_EMULATED_DEVICES") != nullptr) return 70;
   auto fds = ChannelFds::Parse(launch->channel);
   CHECK_OK(fds);
   const auto channel = Channel::Open(*std::move(fds));
   CHECK_OK(channel);
+  if (launch->device != "cpu" && std::getenv("NO_EMULATED_DEVICES") != nullptr) {
+    executor::v1::FromExecutor why;
+    why.set_cannot_start("as its test wants it");
+    CHECK_OK((*channel)->Send(why));
+    return 70;
+  }
   const auto file = StagingFile::Open(UniqueFd(launch->staging_fd));
   CHECK_OK(file);
   StagingAllocator staging(file->get());

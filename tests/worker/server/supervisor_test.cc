@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "common/base/strings.h"
 #include "common/model/former_life.h"
@@ -46,6 +47,16 @@ class SupervisorTest : public testing::Test {
     worker::v1::MasterMessage message;
     *message.add_grants() = GrantOf(job, n, first, count);
     master_.Send(message);
+  }
+  worker::v1::WorkerNotes NextNotes() {
+    const worker::v1::WorkerMessage message =
+        master_.NextWith([](const worker::v1::WorkerMessage& m) { return m.notes_size() > 0; });
+    return *message.notes().rbegin();
+  }
+  static std::multiset<std::string> TokensOf(const worker::v1::WorkerNotes& notes) {
+    std::multiset<std::string> tokens;
+    for (const tandem::v1::Finding& finding : notes.findings()) tokens.insert(finding.token());
+    return tokens;
   }
   // The leaves of commits, until so many have come. Acknowledges each report.
   uint64_t CollectCommits(uint64_t leaves) {
@@ -105,17 +116,21 @@ TEST_F(SupervisorTest, AWorkerWhoseEmulatedDevicesCannotBeHadGoesOnWithItsCpu) {
   Attach(kPlain, {"--emulated-gpus", "2"});
   ::unsetenv("NO_EMULATED_DEVICES");
   EXPECT_THAT(hello_.devices(), SizeIs(1));
+  const worker::v1::WorkerNotes notes = NextNotes();
+  EXPECT_THAT(TokensOf(notes), testing::ElementsAre("EMULATED_LEFT_OUT"));
+  EXPECT_THAT(notes.findings(0).what(), testing::HasSubstr("as its test wants it"));
   Give(kPlain, 1, 0, 10);
   EXPECT_EQ(CollectCommits(10), 10u);
 }
 
-// The probe finds three; of these one works. Each executor sees its own device alone.
-TEST_F(SupervisorTest, DevicesOfCudaAreThoseWhoseExecutorsStart) {
-  const std::string folder = StrCat(directory_, "-programs");
-  const std::string fake = std::getenv("TANDEM_FAKE_EXECUTOR");
-  std::filesystem::create_directories(folder);
-  std::filesystem::create_symlink(fake, folder + "/executor");
-  std::ofstream(folder + "/executor-cuda") << R"(#!/bin/sh
+class CudaTest : public SupervisorTest {
+ protected:
+  // The probe finds three; of these one works. Each executor sees its own device alone.
+  CudaTest() : fake_(std::getenv("TANDEM_FAKE_EXECUTOR")) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    std::filesystem::create_symlink(fake_, folder_ + "/executor");
+    std::ofstream(folder_ + "/executor-cuda") << R"(#!/bin/sh
 if [ "$*" = --probe ]; then
   device() { printf '{"uuid": "GPU-%s", "model": "m", "memory_bytes": 1, "multiprocessors": 1}' $1; }
   echo "{\"version\": 1, \"kind\": \"devices\", \"devices\": [$(device a), $(device b), $(device c)]}"
@@ -123,18 +138,55 @@ if [ "$*" = --probe ]; then
 fi
 [ "$CUDA_VISIBLE_DEVICES" = GPU-b ] || exit 70
 case " $* " in *" --device=cuda:$CUDA_VISIBLE_DEVICES "*) exec )"
-                                           << fake << R"( "$@" ;; esac
+                                              << fake_ << R"( "$@" ;; esac
 )";
-  std::filesystem::permissions(folder + "/executor-cuda", std::filesystem::perms::owner_all);
-  ::setenv("TANDEM_FAKE_EXECUTOR", (folder + "/executor").c_str(), 1);
+    std::filesystem::permissions(folder_ + "/executor-cuda", std::filesystem::perms::owner_all);
+    ::setenv("TANDEM_FAKE_EXECUTOR", (folder_ + "/executor").c_str(), 1);
+  }
+  ~CudaTest() override {
+    ::setenv("TANDEM_FAKE_EXECUTOR", fake_.c_str(), 1);
+    std::filesystem::remove_all(folder_);
+  }
+
+  const std::string folder_ = StrCat(testing::TempDir(), "/supervisor-programs-", ::getpid());
+  const std::string fake_;
+};
+
+TEST_F(CudaTest, DevicesAreThoseWhoseExecutorsStart) {
   Attach(kGpuJob);
-  ::setenv("TANDEM_FAKE_EXECUTOR", fake.c_str(), 1);
   ASSERT_THAT(hello_.devices(), SizeIs(2));
   EXPECT_EQ(hello_.devices(1).kind(), tandem::v1::DEVICE_GPU);
   EXPECT_EQ(hello_.devices(1).uuid(), "GPU-b");
   Give(kGpuJob, 1, 0, 100);
   EXPECT_EQ(CollectCommits(100), 100u);
-  std::filesystem::remove_all(folder);
+}
+
+TEST_F(CudaTest, ThoseThatAreLeftOutAreNoted) {
+  Attach(kGpuJob);
+  const worker::v1::WorkerNotes notes = NextNotes();
+  EXPECT_EQ(TokensOf(notes), (std::multiset<std::string>{"GPU_LEFT_OUT", "GPU_LEFT_OUT"}));
+  EXPECT_THAT(notes.findings(0).what(), testing::StartsWith("cuda:GPU-a (m): "));
+  EXPECT_THAT(notes.findings(0).what(), testing::HasSubstr("exit 70"));
+}
+
+TEST_F(CudaTest, WithoutNvmlTheGpusAreUsedAndThatIsNoted) {
+  Attach(kGpuJob, {"--nvml", "/none/nvml.so"});
+  Give(kGpuJob, 1, 0, 100);
+  while (!TokensOf(NextNotes()).contains("NVML")) {
+  }
+}
+
+TEST_F(CudaTest, AnNvmlThatHangsHoldsNothingUpAndIsNoted) {
+  ::setenv("FAKE_NVML_HANGS", "1", 1);
+  Attach(kGpuJob, {"--nvml", std::getenv("TANDEM_FAKE_NVML")});
+  ::unsetenv("FAKE_NVML_HANGS");
+  Give(kGpuJob, 1, 0, 100);
+  EXPECT_EQ(CollectCommits(100), 100u);
+  worker::v1::WorkerNotes notes;
+  do {
+    notes = NextNotes();
+  } while (!TokensOf(notes).contains("NVML"));
+  EXPECT_THAT(notes.ShortDebugString(), testing::HasSubstr("NVML hangs"));
 }
 
 TEST_F(SupervisorTest, AllDevicesShareAJobThatMayRunAnywhere) {
@@ -229,6 +281,27 @@ TEST_F(SupervisorTest, WhatRunsLongerThanItsTimeLimitIsEndedAndSaidToBeOverdue) 
   while (report.crashes_size() == 0) report = master_.NextReport();
   EXPECT_EQ(report.crashes(0).run().first_leaf(), 40u);
   EXPECT_EQ(report.crashes(0).signal(), "TIME_LIMIT");
+}
+
+TEST_F(SupervisorTest, WhatRunsLateIsNamedWithItsDeviceAndForHowLong) {
+  Attach(kHangs, {"--late-after", "100ms"});
+  Give(kHangs, 5, 40, 1);
+  worker::v1::WorkerNotes notes;
+  do {
+    notes = NextNotes();
+  } while (notes.late().empty());
+  EXPECT_EQ(notes.late(0).job(), kHangs);
+  EXPECT_EQ(notes.late(0).first_leaf(), 40u);
+  EXPECT_EQ(notes.late(0).leaf_count(), 1u);
+  EXPECT_EQ(notes.late(0).device(), "cpu");
+  EXPECT_GE(notes.late(0).running_ns(), 100'000'000);
+  // It is told again, as it goes on.
+  EXPECT_GT(NextNotes().late(0).running_ns(), notes.late(0).running_ns());
+  worker::v1::MasterMessage drop;
+  drop.add_drop_jobs(kHangs);
+  master_.Send(drop);
+  while (!NextNotes().late().empty()) {
+  }
 }
 
 TEST_F(SupervisorTest, WhatADeadWorkerWasRunningIsSaidByItsNextLifeUntilItIsAcknowledged) {
@@ -360,6 +433,15 @@ TEST_F(SupervisorTest, APulseIsEchoed) {
   EXPECT_EQ(
       master_.NextWith([](const worker::v1::WorkerMessage& m) { return m.pulse() != 0; }).pulse(),
       4711u);
+}
+
+TEST_F(SupervisorTest, SettingsThatFitNoEmulatedDeviceAreRefused) {
+  for (const char* junk : {"junk", "cores=much", "EMULATED-2;cores=3", "memory=1e30"}) {
+    ::setenv("TANDEM_EMULATED", junk, 1);
+    WorkerProcess worker(master_.address(), directory_, {"--emulated-gpus", "2"});
+    ::unsetenv("TANDEM_EMULATED");
+    EXPECT_EQ(worker.Wait(), 2) << junk;
+  }
 }
 
 TEST_F(SupervisorTest, WrongFlagsAreRefusedWithTwo) {

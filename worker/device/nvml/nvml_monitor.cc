@@ -63,7 +63,8 @@ struct NvmlMonitor::State {
   const Listener listener;
 
   absl::Mutex mu;
-  absl::Status status ABSL_GUARDED_BY(mu) = Unavailable("NVML has not answered yet");
+  absl::Status status ABSL_GUARDED_BY(mu) = absl::UnknownError("NVML has not answered yet");
+  absl::Status deaf ABSL_GUARDED_BY(mu);  // why no Xids are heard of; OK: they are
   std::vector<GpuReading> readings ABSL_GUARDED_BY(mu);
   std::optional<MonoTime> calling_since ABSL_GUARDED_BY(mu);
   bool stopping ABSL_GUARDED_BY(mu) = false;
@@ -90,6 +91,10 @@ struct NvmlMonitor::State {
       if (stopping) return;
     }
     if (listener) listener(event);
+  }
+  void Deafen(absl::Status why) {
+    absl::MutexLock lock(&mu);
+    deaf = std::move(why);
   }
   // True when it is time to end.
   bool Rest(absl::Duration duration) {
@@ -129,7 +134,7 @@ absl::Status NvmlMonitor::status() const {
     return Unavailable(StrCat("NVML hangs: a call takes longer than ", state_->options.limit,
                               "; nvidia-smi and dmesg say more of the driver"));
   }
-  return state_->status;
+  return state_->status.ok() ? state_->deaf : state_->status;
 }
 
 std::vector<GpuReading> NvmlMonitor::readings() const {
@@ -146,6 +151,9 @@ void NvmlMonitor::Run(const std::shared_ptr<State>& state) {
   Watcher watcher;
   MonoTime next = Clock::Real()->Now();
   bool listens = nvml.reports_xids();
+  if (!listens)
+    state->Deafen(
+        Unavailable("NVML reports no Xids of these GPUs; their memory's errors are still read"));
   while (!state->Rest(listens ? absl::ZeroDuration() : kListen)) {
     if (Clock::Real()->Now() >= next) {
       next = Clock::Real()->Now() + state->options.read_every;
@@ -160,6 +168,7 @@ void NvmlMonitor::Run(const std::shared_ptr<State>& state) {
     if (!listens) continue;
     const auto xid = state->Calling([&] { return nvml.NextXid(kListen); });
     listens = xid.ok();
+    if (!xid.ok()) state->Deafen(xid.status());
     if (!xid.ok() || !xid->has_value()) continue;
     const uint64_t number = (*xid)->xid;
     state->Tell({(*xid)->uuid, MeaningOfXid(number) == XidMeaning::kOutOfService, number,

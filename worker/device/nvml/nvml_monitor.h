@@ -48,8 +48,8 @@ class NvmlMonitor {
   NvmlMonitor(const NvmlMonitor&) = delete;
   NvmlMonitor& operator=(const NvmlMonitor&) = delete;
 
-  // OK from the first readings on. UNAVAILABLE before them, where NVML does not start, and while it
-  // hangs: the worker goes on without it.
+  // UNKNOWN until NVML has answered for the first time. Then OK; or UNAVAILABLE where it does not
+  // start or reports no Xids, and while it hangs: the worker goes on without it.
   absl::Status status() const;
   // The last ones; empty where there are none.
   std::vector<GpuReading> readings() const;
