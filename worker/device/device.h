@@ -86,6 +86,7 @@ struct PartBuffer {
   bool output = false;
   bool table = false;    // of items: TandemBytes, or TandemSink where it is an output
   uint64_t content = 0;  // equal for equal bytes, so that a device may keep them; 0: not known
+  bool shared = false;   // every task may read all of it
 };
 
 // A run of tasks that share their arguments.

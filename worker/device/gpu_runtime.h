@@ -87,6 +87,11 @@ class GpuRuntime {
   // Host memory that copies may use: pinned, for only that is copied without anybody waiting.
   virtual absl::StatusOr<void*> AllocateHost(uint64_t bytes) = 0;
   virtual absl::Status FreeHost(void* memory) = 0;
+  // Where grids reach host memory that AllocateHost made, without a copy; not valid: they cannot.
+  virtual DeviceAddress Mapped(void* memory) const {
+    (void)memory;
+    return {};
+  }
 
   virtual absl::StatusOr<StreamId> NewStream() = 0;
   virtual absl::StatusOr<EventId> NewEvent() = 0;

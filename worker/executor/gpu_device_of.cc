@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<Device>> GpuDeviceOf(std::unique_ptr<GpuRuntime> 
   const uint32_t host = Lane::SlotsOf(options.cores);
   RETURN_IF_ERROR(CheckSlots(slots, host + 1));
   options.engine.slots = std::min(options.engine.slots, slots - host);
+  options.engine.mapped_bytes_max = launch.mapped_bytes_max;
   return GpuDevice::Make(std::move(runtime), options, log);
 }
 

@@ -128,6 +128,7 @@ void Piece::DescribeBuffers(absl::Span<const void* const> operands, absl::Span<v
     buffer.args_offset = job_->args().operand_offset(i);
     buffer.host = const_cast<void*>(operands[i]);
     buffer.table = bound.operands[i].spec.ragged();
+    buffer.shared = !bound.operands[i].sliced;
     if (buffer.table) {
       const bool all = part.kind == OperandPart::Kind::kBroadcast;
       const uint64_t items =

@@ -47,6 +47,8 @@ absl::Status SetField(std::string_view name, std::string_view value, ExecutorLau
     launch->memory = value;
   } else if (name == "pinned-bytes") {
     return ParseNumber(name, value, &launch->pinned_bytes_max);
+  } else if (name == "mapped-bytes") {
+    return ParseNumber(name, value, &launch->mapped_bytes_max);
   } else if (name == "parent-pid") {
     return ParseNumber(name, value, &launch->parent_pid);
   } else if (name == "local-data") {
@@ -94,6 +96,7 @@ std::vector<std::string> ToArguments(const ExecutorLaunch& launch) {
       StrCat("--cache-bytes=", launch.cache_bytes_max),
       StrCat("--memory=", launch.memory),
       StrCat("--pinned-bytes=", launch.pinned_bytes_max),
+      StrCat("--mapped-bytes=", launch.mapped_bytes_max),
       StrCat("--parent-pid=", launch.parent_pid)};
   for (const std::string& library : launch.kernel_libraries) {
     arguments.push_back(StrCat("--kernel-library=", library));

@@ -38,6 +38,7 @@ struct ExecutorLaunch {
   uint64_t cache_bytes_max = 0;               // 0: the executor's default
   std::string memory = "90%";                 // of a device with its own, as MemoryShare has it
   uint64_t pinned_bytes_max = 0;              // 0: the executor's default
+  uint64_t mapped_bytes_max = 64 << 10;       // a GPU reads smaller operands where they are
   int64_t parent_pid = 0;                     // it ends when this process is no longer its parent
   friend bool operator==(const ExecutorLaunch&, const ExecutorLaunch&) = default;
 };

@@ -44,6 +44,7 @@ struct RawFlags {
   std::string gpu_time_limit = "30s";
   std::string kernel_load_limit = "10s";
   std::string late_after = "10s";
+  std::string gpu_mapped_max = "64KiB";
 };
 
 // What was given, else the environment's; each may be several, as in PATH.
@@ -123,6 +124,11 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "Of the host's memory for copies to and from each device, an owner (1GiB); "
                   "16MiB at least")
       ->type_name("SIZE");
+  app->add_option("--gpu-mapped-max", raw->gpu_mapped_max,
+                  "Pieces whose operands and outputs are at most so much are not copied: a GPU "
+                  "reaches them in pinned memory; 0: all are copied")
+      ->type_name("SIZE")
+      ->capture_default_str();
   options.nvml = kNvmlPath;
   app->add_option("--nvml", options.nvml,
                   "NVIDIA's management library, which tells of GPUs that fail")
@@ -222,6 +228,7 @@ absl::Status Complete(RawFlags* raw) {
   RETURN_IF_ERROR(TakeBudget("--cache-size", raw->cache_size, 0, &options.cache_bytes_max));
   RETURN_IF_ERROR(TakeBudget("--pinned-memory", raw->pinned_memory, MemoryOfThisServer(),
                              &options.pinned_bytes_max));
+  ASSIGN_OR_RETURN(options.gpu_mapped_max, ParseSize(raw->gpu_mapped_max));
   options.local_data = raw->local_data == "auto";
   options.finish_when_master_lost = raw->on_master_lost == "finish";
   options.kernel_paths = KernelPaths(raw->kernel_paths);

@@ -45,6 +45,7 @@ FleetOptions FleetOptionsOf(const WorkerOptions& options) {
   fleet.launch.cache_bytes_max = options.cache_bytes_max;
   fleet.launch.pinned_bytes_max = options.pinned_bytes_max;
   fleet.gpu_memory = options.gpu_memory;
+  fleet.launch.mapped_bytes_max = options.gpu_mapped_max;
   return fleet;
 }
 

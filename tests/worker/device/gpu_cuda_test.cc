@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <numeric>
@@ -40,10 +41,11 @@ class Args {
     return *this;
   }
   template <class T>
-  Args& Buffer(std::vector<T>& values, bool output = false, bool table = false) {
+  Args& Buffer(std::vector<T>& values, bool output = false, bool table = false,
+               bool shared = false) {
     Add(values.data());
     buffers_.push_back({static_cast<uint32_t>(bytes_.size() - sizeof(void*)), values.data(),
-                        values.size() * sizeof(T), output, table, 0});
+                        values.size() * sizeof(T), output, table, 0, shared});
     return *this;
   }
   BatchPart Part(TandemTask first, int64_t tasks, std::vector<uint8_t>* fault = nullptr) const {
@@ -348,6 +350,81 @@ TEST_F(GpuCudaTest, BatchesShareStreamsAndMemory) {
     }
     EXPECT_EQ(gpu->counters().launches, kBatches);
   });
+}
+
+// A saxpy of so many tasks in a part each; what the device counted.
+GpuCounters SaxpyIn(GpuDevice* gpu, const std::vector<size_t>& parts, bool shared = false) {
+  struct Part {
+    std::vector<float> x, y, z;
+    Args args;
+  };
+  std::vector<Part> made(parts.size());
+  Batch batch;
+  batch.kernel = &FindKernel(*tandem_builtin_cuda_kernels(), "saxpy");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Part& part = made[i];
+    part.x.resize(parts[i]);
+    part.y.assign(parts[i], static_cast<float>(i));
+    part.z.resize(parts[i]);
+    std::iota(part.x.begin(), part.x.end(), 0.0f);
+    part.args.Add(3.0f).Buffer(part.x, false, false, shared).Buffer(part.y).Buffer(part.z, true);
+    part.args.Add(static_cast<int64_t>(parts[i])).Add(int64_t{0});
+    batch.parts.push_back(part.args.Part({0, 0}, static_cast<int64_t>(parts[i])));
+  }
+  EXPECT_EQ(RunOn(gpu, &batch), absl::OkStatus());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t t = 0; t < parts[i]; ++t) {
+      EXPECT_EQ(made[i].z[t], static_cast<float>(3 * t + i)) << i << " " << t;
+    }
+  }
+  return gpu->counters();
+}
+
+// What is small is not copied: grids reach it in pinned memory, also while the device is slow.
+TEST_F(GpuCudaTest, SmallOperandsAreNotCopied) {
+  InChild({{"SOFTCUDA_DELAY_US", "200"}}, [&] {
+    GridLog log;
+    const auto gpu = Make(&log);
+    // Copies since it was last asked.
+    auto counted = [before = uint64_t{0}](const GpuCounters& now) mutable {
+      const uint64_t copies = now.copies_up + now.copies_down;
+      return copies - std::exchange(before, copies);
+    };
+    EXPECT_EQ(counted(SaxpyIn(gpu.get(), {1})), 0u);
+    EXPECT_EQ(counted(SaxpyIn(gpu.get(), {5000})), 0u);
+    EXPECT_EQ(counted(SaxpyIn(gpu.get(), {17, 1, 300})), 0u);
+    EXPECT_EQ(counted(SaxpyIn(gpu.get(), {6000})), 2u);                      // over 64 KiB
+    EXPECT_EQ(counted(SaxpyIn(gpu.get(), std::vector<size_t>(9, 10))), 2u);  // many parts
+    EXPECT_EQ(counted(SaxpyIn(gpu.get(), {1000}, /*shared=*/true)), 2u);
+    EXPECT_EQ(gpu->counters().mapped, 3u);
+  });
+  InChild({}, [&] {
+    GridLog log;
+    const auto gpu = Make(&log, {.mapped_bytes_max = 0});
+    EXPECT_EQ(SaxpyIn(gpu.get(), {1}).mapped, 0u);
+    EXPECT_EQ(gpu->counters().copies_up, 1u);
+  });
+}
+
+// softcuda's own trace says the same: a launch and no copy.
+TEST_F(ScriptedGpuCudaTest, ItsTraceShowsNoCopyOfSmallOperands) {
+  const std::string trace = testing::TempDir() + "/gpu_cuda_test.trace";
+  for (const auto& [max, copies] :
+       std::vector<std::pair<uint64_t, size_t>>{{64 << 10, 0}, {0, 2}}) {
+    InChild({{"SOFTCUDA_TRACE", trace}}, [&, max = max] {
+      GridLog log;
+      SaxpyIn(Make(&log, {.mapped_bytes_max = max}).get(), {100});
+    });
+    std::ifstream file(trace);
+    size_t launches = 0, memcpies = 0;
+    for (std::string line; std::getline(file, line);) {
+      launches += line.find("cudaLaunchKernel") != std::string::npos;
+      memcpies += line.find("cudaMemcpyAsync") != std::string::npos;
+    }
+    EXPECT_EQ(launches, 1u);
+    EXPECT_EQ(memcpies, copies);
+    std::filesystem::remove(trace);
+  }
 }
 
 TEST_F(ScriptedGpuCudaTest, AnErrorOfCudasIsTheDevicesEndAndNamesWhatRan) {

@@ -129,7 +129,7 @@ uint64_t CudaRuntime::FreeBytes() const {
 absl::StatusOr<void*> CudaRuntime::AllocateHost(uint64_t bytes) {
   RETURN_IF_ERROR(health());
   void* memory = nullptr;
-  RETURN_IF_ERROR(Check(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault),
+  RETURN_IF_ERROR(Check(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped),
                         StrCat("cudaHostAlloc of ", bytes, " bytes")));
   pinned_[reinterpret_cast<uint64_t>(memory)] = bytes;
   return memory;
@@ -140,6 +140,14 @@ absl::Status CudaRuntime::FreeHost(void* memory) {
     return Misused("FreeHost of what AllocateHost did not return");
   }
   return Check(cudaFreeHost(memory), "cudaFreeHost");
+}
+
+DeviceAddress CudaRuntime::Mapped(void* memory) const {
+  if (!CheckPinned(memory, 0).ok()) return {};
+  void* address = nullptr;
+  const absl::Status found =
+      Check(cudaHostGetDevicePointer(&address, memory, 0), "cudaHostGetDevicePointer");
+  return found.ok() ? DeviceAddress{reinterpret_cast<uint64_t>(address)} : DeviceAddress{};
 }
 
 absl::Status CudaRuntime::CheckPinned(const void* memory, uint64_t bytes) const {

@@ -49,6 +49,7 @@ class CudaRuntime final : public GpuRuntime {
   uint64_t FreeBytes() const override;
   absl::StatusOr<void*> AllocateHost(uint64_t bytes) override;
   absl::Status FreeHost(void* memory) override;
+  DeviceAddress Mapped(void* memory) const override;
   absl::StatusOr<StreamId> NewStream() override;
   absl::StatusOr<EventId> NewEvent() override;
   absl::Status CopyUp(StreamId stream, DeviceAddress to, const void* from, uint64_t bytes) override;

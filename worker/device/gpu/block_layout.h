@@ -53,6 +53,7 @@ class BlockLayout {
   uint64_t up_bytes() const { return end_[kInOut]; }
   uint64_t down_begin() const { return end_[kIn]; }
   uint64_t down_bytes() const { return end_[kOut] - end_[kIn]; }
+  uint64_t in_out_bytes() const { return end_[kInOut] - end_[kIn]; }
   uint64_t device_bytes() const { return end_[kOut]; }
   uint64_t pinned_bytes() const { return end_[kStaging]; }
 

@@ -47,6 +47,7 @@ class GpuBatch {
     bool table = false;                // of TandemBytes, whose items lie in `items`
     Chunk chunk = BlockLayout::kNone;  // in the block; for one that stays, its staging
     std::vector<Chunk> items;
+    bool shared = false;  // as PartBuffer's
     bool stays = false;
     Resident* resident = nullptr;  // of one that stays, once there is room
     bool fresh = false;            // … and it has to go up
@@ -77,6 +78,8 @@ class GpuBatch {
     DeviceAddress device;
     uint8_t* pinned = nullptr;
     DeviceAddress workspace;
+    bool mapped =
+        false;  // `device` is where grids reach the pinned block itself: nothing is copied
   };
 
   // Operands of a known content from `resident_bytes_min` on stay on the device.

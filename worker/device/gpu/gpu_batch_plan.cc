@@ -98,6 +98,7 @@ uint32_t GpuBatch::InputOf(const PartBuffer& buffer) {
   input.bytes = buffer.bytes;
   input.content = buffer.content;
   input.table = buffer.table;
+  input.shared = buffer.shared;
   input.stays = !buffer.table && buffer.content != 0 && buffer.bytes >= resident_bytes_min_;
   if (!input.stays) input.chunk = layout_.Add(BlockLayout::kIn, buffer.bytes);
   if (buffer.table) {

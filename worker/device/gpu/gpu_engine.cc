@@ -236,11 +236,25 @@ absl::Status GpuEngine::AdmitResidents(Flight* flight) {
 absl::Status GpuEngine::AdmitBlocks(Flight* flight) {
   flight->work.PlanStaging();
   const BlockLayout& layout = flight->work.layout();
-  const uint64_t block = Arena::RoundUp(layout.device_bytes());
-  ASSIGN_OR_RETURN(flight->place.device, memory_.Take(block + flight->work.workspace_bytes()));
-  if (flight->work.workspace_bytes() > 0) flight->place.workspace = flight->place.device + block;
+  const uint64_t workspace = flight->work.workspace_bytes();
+  GpuBatch::Place& place = flight->place;
   ASSIGN_OR_RETURN(const uint64_t pinned, pinned_.Take(layout.pinned_bytes()));
-  flight->place.pinned = reinterpret_cast<uint8_t*>(pinned);
+  place.pinned = reinterpret_cast<uint8_t*>(pinned);
+  if (MayBeMapped(flight->work)) {
+    place.device = runtime_->Mapped(place.pinned);
+    place.mapped = place.device.valid();
+  }
+  const uint64_t block = place.mapped ? 0 : Arena::RoundUp(layout.device_bytes());
+  if (block + workspace == 0) return absl::OkStatus();
+  const absl::StatusOr<DeviceAddress> taken = memory_.Take(block + workspace);
+  if (!taken.ok()) {
+    pinned_.Free(pinned);
+    place = {};
+    return taken.status();
+  }
+  if (workspace > 0) place.workspace = *taken + block;
+  flight->taken = *taken;
+  if (!place.mapped) place.device = *taken;
   return absl::OkStatus();
 }
 
@@ -252,6 +266,17 @@ absl::Status GpuEngine::AdmitDeclared(Flight* flight) {
   RETURN_IF_ERROR(memory_.Reserve(declared - own));
   flight->reserved = declared - own;
   return absl::OkStatus();
+}
+
+// A grid of small operands that each task reads its own of, and outputs that it writes once. Of
+// what all tasks read, and of partials, each look would go to the host's memory again.
+bool GpuEngine::MayBeMapped(const GpuBatch& work) const {
+  const BlockLayout& layout = work.layout();
+  const auto shares = [](const GpuBatch::Input& input) { return input.shared && !input.stays; };
+  return layout.device_bytes() <= options_.mapped_bytes_max && layout.in_out_bytes() == 0 &&
+         work.steps().size() == 1 && work.batch()->parts.size() <= options_.mapped_parts_max &&
+         !work.has_items() && (work.batch()->kernel->flags & TANDEM_OWN_LAUNCHER) == 0 &&
+         std::ranges::none_of(work.inputs(), shares);
 }
 
 // Gives back the flight's place on the device; `all`: it was not admitted.
@@ -267,8 +292,8 @@ void GpuEngine::Release(Flight* flight, bool all) {
     input.resident = nullptr;
     input.fresh = false;
   }
-  if (flight->place.device.valid()) memory_.Free(flight->place.device);
-  flight->place.device = {};
+  if (flight->taken.valid()) memory_.Free(flight->taken);
+  flight->taken = {};
   memory_.Unreserve(std::exchange(flight->reserved, 0));
   free_slots_.insert(free_slots_.end(), flight->slots.begin(), flight->slots.end());
   flight->slots.clear();

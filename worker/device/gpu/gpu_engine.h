@@ -50,6 +50,10 @@ struct GpuEngineOptions {
   uint64_t extent_bytes = uint64_t{64} << 20;  // memory is got in steps of this
   uint64_t resident_bytes_min = 64 << 10;      // smaller operands travel with each batch
   uint64_t pack_here_bytes_max = 64 << 10;     // larger blocks are packed by the crew
+  // Blocks up to here, of so few parts, are not copied: grids reach them in pinned memory. Each
+  // thread looks for its part there, so many of them cost more than the copies. 0: none.
+  uint64_t mapped_bytes_max = 64 << 10;
+  size_t mapped_parts_max = 8;
   // Enough that one that waits for its copy down holds no copy up back.
   uint32_t streams = 8;
   // Slots of the start log that are the grids': parts on the device at a time.
@@ -61,6 +65,7 @@ struct GpuCounters {
   uint64_t batches = 0, launches = 0;
   uint64_t copies_up = 0, copies_down = 0, bytes_up = 0, bytes_down = 0;
   uint64_t resident_uploads = 0, resident_hits = 0, evictions = 0;
+  uint64_t mapped = 0;  // batches whose block was not copied
 };
 
 class GpuEngine {
@@ -100,6 +105,7 @@ class GpuEngine {
   absl::Status AdmitResidents(Flight* flight);
   absl::Status AdmitBlocks(Flight* flight);
   absl::Status AdmitDeclared(Flight* flight);
+  bool MayBeMapped(const GpuBatch& work) const;
   void Release(Flight* flight, bool all);
   // What the engine allocates for it on the device, residents included.
   static uint64_t OwnBytes(const Flight& flight);

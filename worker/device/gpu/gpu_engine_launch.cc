@@ -61,7 +61,9 @@ absl::Status GpuEngine::CopyUpAll(Flight* flight) {
   GpuBatch& work = flight->work;
   const BlockLayout& layout = work.layout();
   const GpuBatch::Place& place = flight->place;
-  if (flight->status.ok() && !work.steps().empty()) {
+  if (place.mapped) {
+    Count([](GpuCounters& c) { ++c.mapped; });
+  } else if (flight->status.ok() && !work.steps().empty()) {
     RETURN_IF_ERROR(CopyUp(flight, place.device, place.pinned, layout.up_bytes()));
   }
   for (const GpuBatch::Input& input : work.inputs()) {
@@ -119,7 +121,7 @@ absl::Status GpuEngine::LaunchStep(Flight* flight) {
   }
   if (flight->step + 1 == work.steps().size()) {
     RETURN_IF_ERROR(runtime_->Record(stream, flight->grid));
-    if (const uint64_t bytes = layout.down_bytes(); bytes > 0) {
+    if (const uint64_t bytes = layout.down_bytes(); bytes > 0 && !place.mapped) {
       const uint64_t at = layout.down_begin();
       RETURN_IF_ERROR(runtime_->CopyDown(stream, place.pinned + at, place.device + at, bytes));
       batch->bytes_down += bytes;
