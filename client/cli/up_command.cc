@@ -307,7 +307,8 @@ void AddUpCommand(CLI::App* app, Context* context) {
   up->add_option("--workers", flags->workers, "How many; the cores are shared out among them")
       ->check(Count(0, kWorkersMax));
   up->add_option("--emulated-gpus", flags->emulated_gpus,
-                 "So many emulated devices a worker, which jobs may use like GPUs")
+                 StrCat("So many emulated devices a worker (at most ", kEmulatedGpusMax,
+                        "), which jobs may use like GPUs"))
       ->check(Count(0, kEmulatedGpusMax));
   up->add_option("--gpu-memory", flags->gpu_memory,
                  "What jobs may use of each device's memory: a share of what is free, or a size "

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Jobs on a CUDA device as a user runs them, the device being softcuda's: the CPU's bytes, faults, and where there is no device.
+"""Jobs on a CUDA device as a user runs them: the CPU's bytes, faults, and where there is no device. On softcuda's devices all
+of it; on a real one (labelled gpu) what needs no script.
 
   jobs_test.py BIN PROBES        (tests/softcuda/run sets LD_LIBRARY_PATH; PROBES: the folder of the SDK's probes)
 """
+import collections
 import json
 import os
 import random
 import re
 import struct
+import subprocess
 import sys
+import time
 import unittest
 import zlib
 
@@ -22,9 +26,30 @@ SECOND = "GPU-00000000-0000-0000-0000-00000000000b"
 OPTIONS = ("black_scholes", "spot=uniform(seed=1,lo=50,hi=150)", "strike=uniform(seed=2,lo=50,hi=150)",
            "years=uniform(seed=3,lo=0,hi=2)", "rate=0.02", "volatility=0.3", "n=20000")
 
+SLICE = "MIG-00000000-0000-0000-0000-00000000000c"
+ON_SOFTCUDA = "TANDEM_TEST_SOFTCUDA" in os.environ
+
 # Before any process starts: all of them inherit it.
-os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-os.environ.update(SOFTCUDA_UUID_0=FIRST, SOFTCUDA_UUID_1=SECOND)
+if ON_SOFTCUDA:
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    os.environ.update(SOFTCUDA_UUID_0=FIRST, SOFTCUDA_UUID_1=SECOND)
+
+
+def first_device():
+    """Its UUID and model, as the program says that links CUDA; exits with 77 where there is none."""
+    program = os.path.join(BIN, "tandem-executor-cuda")
+    if not os.path.exists(program):
+        print("skipped: no CUDA device: built without CUDA")
+        sys.exit(77)
+    done = subprocess.run([program, "--probe"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    devices = json.loads(done.stdout)["devices"] if done.returncode == 0 and done.stdout else []
+    if not devices:
+        print("skipped: no CUDA device")
+        sys.exit(77)
+    return devices[0]["uuid"], devices[0]["model"]
+
+
+DEVICE, MODEL = first_device()
 
 
 def devices_of(cluster, worker="w"):
@@ -73,9 +98,9 @@ class JobsTest(ClusterCase):
 
     def test_a_device_is_shown_by_its_name(self):
         devices = devices_of(self.cluster)
-        self.assertEqual([(device["kind"], device["uuid"]) for device in devices[1:]], [("gpu", FIRST)])
-        self.assertEqual(devices[1]["model"], "softcuda (interpreted)")
-        self.assertIn("softcuda (interpreted)", self.cluster.tandem("worker", "show", "w")[0])
+        self.assertEqual((devices[1]["kind"], devices[1]["uuid"]), ("gpu", DEVICE))
+        self.assertEqual(devices[1]["model"], MODEL)
+        self.assertIn(MODEL, self.cluster.tandem("worker", "show", "w")[0])
 
     def test_options(self):
         self.expect_the_same(OPTIONS, "call", 20_000)
@@ -100,7 +125,7 @@ class JobsTest(ClusterCase):
         self.assertEqual(cpu, both)
 
 
-class FaultsTest(unittest.TestCase):
+class Case(unittest.TestCase):
     def cluster(self, environment, *flags, gpus="auto"):
         cluster = Processes(BIN)
         cluster.__enter__()
@@ -116,6 +141,113 @@ class FaultsTest(unittest.TestCase):
         with open(cluster.log_path) as file:
             return file.read()
 
+    def findings(self, cluster, *words):
+        return {f["token"]: f["what"] for f in json.loads(cluster.tandem(*words, "-o", "json")[0])["findings"]}
+
+
+class HangTest(Case):
+    """A grid of hours, in effect; a real device gets over its end too."""
+
+    def test_a_grid_that_does_not_end_is_named_and_its_time_limit_ends_it_and_nothing_else(self):
+        cluster = self.cluster({}, "--late-after", "1s")
+        worker = cluster.workers["w"].pid
+        job = cluster.submit("spin", "work=constant(4000000000)", "n=1", "--device", "gpu", "--time-limit", "6s",
+                             "--crash-limit", "1", "--allow-failed", "1")
+        late = wait_for("the late grid", lambda: self.findings(cluster, "job", "explain", str(job)).get("LATE"))
+        self.assertRegex(late, rf"^tasks \[0,1\) have run on cuda:{DEVICE} of worker w for ")
+        cluster.run("job", "wait", str(job))
+        self.assertEqual(cluster.job(job)["tasks_failed"], 1)
+        self.assertIn("TIME_LIMIT", cluster.tandem("job", "failures", str(job))[0])
+        self.assertEqual((cluster.workers["w"].pid, cluster.workers["w"].poll()), (worker, None))
+        cpu, _ = result(cluster, OPTIONS, "call", "cpu")
+        gpu, _ = result(cluster, OPTIONS, "call", "gpu")
+        self.assertEqual(cpu, gpu)
+
+
+@unittest.skipUnless(ON_SOFTCUDA, "skipped: it reads softcuda's trace")
+class TraceTest(Case):
+    def traced(self, environment, *flags):
+        folder = Processes(BIN)
+        folder.__enter__()
+        self.addCleanup(folder.__exit__, None, None, None)
+        self.trace = folder.path("trace")
+        return self.cluster({"SOFTCUDA_TRACE": self.trace, **environment}, *flags)
+
+    def calls(self, name):
+        """How often, by device; and the bytes in all."""
+        count, size = collections.Counter(), 0
+        with open(self.trace) as file:
+            for line in file:
+                found = re.match(r"(\w+) dev=(\d+) stream=\S+ bytes=(\d+) .*result=0 ", line)
+                if found and found.group(1) == name:
+                    count[int(found.group(2))] += 1
+                    size += int(found.group(3))
+        return count, size
+
+    def test_jobs_of_a_task_that_wait_together_share_grids_and_copies(self):
+        cluster = self.traced({})
+        cluster.tandem("worker", "drain", "w")
+        spots = [80 + i for i in range(60)]
+        jobs = [cluster.submit("black_scholes", f"spot=constant({spot})", "strike=constant(100)", "years=constant(1)",
+                               f"rate=0.0{1 + spot % 9}", "volatility=0.3", "n=1", "--device", "gpu") for spot in spots]
+        cluster.tandem("worker", "resume", "w")
+        for job in jobs:
+            cluster.tandem("job", "wait", str(job))
+        launches = sum(self.calls("cudaLaunchKernel")[0].values())
+        copies = sum(self.calls("cudaMemcpyAsync")[0].values())
+        self.assertGreater(launches, 0)
+        self.assertLessEqual(launches, len(jobs) // 3)
+        self.assertLessEqual(copies, 2 * launches)
+        one, many = jobs[7], jobs[33]  # by the CPU, each alone
+        for job in (one, many):
+            spot = spots[jobs.index(job)]
+            cpu, _ = result(cluster, ("black_scholes", f"spot=constant({spot})", "strike=constant(100)", "years=constant(1)",
+                                      f"rate=0.0{1 + spot % 9}", "volatility=0.3", "n=1"), "call", "cpu")
+            place = cluster.path(f"of-{job}.npy")
+            cluster.tandem("job", "results", str(job), "--out", f"call=@{place}")
+            with open(place, "rb") as file:
+                self.assertEqual({"call": file.read()}, cpu)
+
+    def test_what_is_small_is_not_copied_and_what_is_not_goes_up_once(self):
+        cluster = self.traced({})
+        _, job = result(cluster, ("saxpy", "scale=2", "x=iota", "y=iota", "n=1000"), "z", "gpu")
+        self.assertEqual(self.calls("cudaMemcpyAsync")[0], {})
+        self.assertGreater(sum(self.calls("cudaLaunchKernel")[0].values()), 0)
+        # 1.2 MB of three arrays, and little else, whatever they were cut into.
+        _, job = result(cluster, ("saxpy", "scale=2", "x=iota", "y=iota", "n=100000"), "z", "gpu")
+        moved = self.calls("cudaMemcpyAsync")[1]
+        self.assertGreaterEqual(moved, 1_100_000)  # less what went in small pieces
+        self.assertLess(moved, 1_400_000)
+        self.assertEqual(shares_of(cluster, job), {"gpu": 100_000})
+
+    def test_copies_can_be_asked_for(self):
+        cluster = self.traced({}, "--gpu-mapped-max", "0")
+        result(cluster, ("saxpy", "scale=2", "x=iota", "y=iota", "n=1000"), "z", "gpu")
+        launches = sum(self.calls("cudaLaunchKernel")[0].values())
+        self.assertEqual(sum(self.calls("cudaMemcpyAsync")[0].values()), 2 * launches)
+
+    def test_two_devices_share_a_job(self):
+        cluster = self.traced({"SOFTCUDA_DEVICES": "2"})
+        words = ("monte_carlo_pi", "n=400000", "seed=7", "--grain", "2000")
+        cpu = cluster.tandem("run", *words, "--device", "cpu")[0]
+        self.assertEqual(cluster.tandem("run", *words, "--device", "gpu")[0], cpu)
+        launches = self.calls("cudaLaunchKernel")[0]
+        self.assertEqual(set(launches), {0, 1}, launches)
+
+    def test_a_wait_that_is_missing_would_show(self):
+        """Each operation of a stream late by a while: what did not wait for it would see what was there before."""
+        cluster = self.traced({"SOFTCUDA_DELAY_US": "400"})
+        for words, output in ((OPTIONS, "call"), (("histogram", "value=uniform(seed=4)", "n=50000", "--grain", "1000"), "count"),
+                              (("gradient", "x=uniform(seed=2)", "label=constant(1)", "w=uniform(seed=3)", "n=600", "d=5",
+                                "--grain", "100"), "grad")):
+            cpu, _ = result(cluster, words, output, "cpu")
+            gpu, _ = result(cluster, words, output, "gpu")
+            self.assertTrue(all(cpu.values()))
+            self.assertEqual(cpu, gpu, words[0])
+
+
+@unittest.skipUnless(ON_SOFTCUDA, "skipped: it needs faults by script, which softcuda has")
+class FaultsTest(Case):
     def test_a_sticky_error_costs_the_executor_alone(self):
         with Processes(BIN) as cluster:
             # The first executor that has work is given the fault; the one before was only asked what it can.
@@ -162,12 +294,16 @@ exec {cluster.program("tandem-executor-cuda")} "$@"
 
     def test_those_that_the_mask_leaves_and_none_if_so_told(self):
         two = {"SOFTCUDA_DEVICES": "2"}
-        for environment, gpus, seen in ((two, "auto", [FIRST, SECOND]),
-                                        ({**two, "CUDA_VISIBLE_DEVICES": SECOND}, "auto", [SECOND]),
-                                        ({**two, "CUDA_VISIBLE_DEVICES": "1"}, "auto", [SECOND]), (two, "none", [])):
-            cluster = self.cluster(environment, gpus=gpus)
-            self.assertEqual([device["uuid"] for device in devices_of(cluster)[1:]], seen)
-            if not seen:
+        a_slice = {"SOFTCUDA_DEVICES": "2", "SOFTCUDA_UUID_1": SLICE, "SOFTCUDA_NAME_1": "H200 MIG 1g.18gb"}
+        for environment, mask, gpus, seen in (
+                (two, None, "auto", [FIRST, SECOND]), (two, SECOND, "auto", [SECOND]), (two, "1", "auto", [SECOND]),
+                (a_slice, SLICE, "auto", [SLICE]), (two, "", "auto", []), (two, "NoDevFiles", "auto", []),
+                (two, "0-3", "auto", [FIRST]), (two, "junk", "auto", []), (two, None, "none", [])):
+            cluster = self.cluster({**environment, **({} if mask is None else {"CUDA_VISIBLE_DEVICES": mask})}, gpus=gpus)
+            self.assertEqual([device["uuid"] for device in devices_of(cluster)[1:]], seen, mask)
+            if not seen or mask == "0-3":
+                if mask is not None:
+                    self.assertIn("CUDA_VISIBLE_DEVICES", self.log_of(cluster), mask)
                 continue
             cpu, _ = result(cluster, OPTIONS, "call", "cpu")
             gpu, _ = result(cluster, OPTIONS, "call", "gpu")
@@ -200,7 +336,13 @@ exec {cluster.program("tandem-executor-cuda")} "$@"
             cpu, _ = result(cluster, OPTIONS, "call", "cpu")
             report(31)
             self.assertEqual(cpu, result(cluster, OPTIONS, "call", "gpu")[0])
+            told = time.monotonic()
             report(79, "31,")
+            wait_for("the device to be out of service", lambda: "gpu_out_of_service" in self.log_of(cluster))
+            self.assertLessEqual(time.monotonic() - told, 1)
+            note = wait_for("the note", lambda: self.findings(cluster, "worker", "explain", "w").get("OUT_OF_SERVICE"))
+            self.assertIn("Xid 79: the GPU has fallen off the bus; reboot", note)
+            self.assertIn(note, cluster.tandem("worker", "show", "w")[0])
             job = cluster.submit(*OPTIONS, "--device", "gpu")
             wait_for("the reason", lambda: cluster.job(job)["wait_reason"] == "UNSATISFIABLE")
             self.assertIn("Xid 79", cluster.tandem("worker", "explain", "w")[0])
@@ -218,6 +360,46 @@ exec {cluster.program("tandem-executor-cuda")} "$@"
         self.assertEqual(cluster.job(job)["tasks_failed"], 1_000_000)
         self.assertEqual(shares_of(cluster, job), {"gpu": 1_000})
         self.assertIn("GPU_OOM: ", cluster.tandem("job", "failures", str(job), "--limit", "1")[0])
+
+    def test_work_on_a_device_that_an_xid_ends_runs_elsewhere_without_blame(self):
+        with Processes(BIN) as folder:
+            settings = folder.path("settings")
+            open(settings, "w").close()
+            cluster = self.cluster({"SOFTCUDA_CONFIG": settings, "SOFTCUDA_DEVICES": "2",
+                                    "SOFTCUDA_FAULTS": "device:0@launch=hang"})
+            job = cluster.submit(*OPTIONS, "--device", "gpu", "--crash-limit", "1")
+            wait_for("the job to run", lambda: cluster.job(job)["leases"] > 0)
+            with open(folder.path("next"), "w") as file:
+                file.write("SOFTCUDA_NVML_XID_0=79\n")
+            os.rename(folder.path("next"), settings)
+            cluster.tandem("job", "wait", str(job))
+            self.assertEqual((cluster.job(job)["state"], cluster.job(job)["tasks_failed"]), ("SUCCEEDED", 0))
+            self.assertEqual(shares_of(cluster, job), {"gpu": 20_000})
+
+    def test_a_device_that_is_lost_is_out_of_service_and_the_other_goes_on(self):
+        cluster = self.cluster({"SOFTCUDA_DEVICES": "2", "SOFTCUDA_FAULTS": "device:1@launch=lost"})
+        cpu, _ = result(cluster, OPTIONS, "call", "cpu")
+        for _ in range(2):
+            gpu, job = result(cluster, (*OPTIONS, "--crash-limit", "1", "--grain", "500"), "call", "gpu")
+            self.assertEqual(cpu, gpu)
+        note = wait_for("the note", lambda: self.findings(cluster, "worker", "explain", "w").get("OUT_OF_SERVICE"))
+        self.assertIn(f"cuda:{SECOND} gets no work: it is gone", note)
+
+    def test_a_device_whose_executor_does_not_start_is_noted_with_the_reason(self):
+        cluster = self.cluster({"SOFTCUDA_DEVICES": "2", "SOFTCUDA_FAULTS": "device:1@stream=unavailable"})
+        self.assertEqual([device["uuid"] for device in devices_of(cluster)[1:]], [FIRST])
+        note = wait_for("the note", lambda: self.findings(cluster, "worker", "explain", "w").get("GPU_LEFT_OUT"))
+        self.assertIn(SECOND, note)
+        self.assertIn("cudaStreamCreateWithFlags", note)
+
+    def test_without_nvml_the_gpus_are_used_and_that_is_said_once(self):
+        for environment, flags in (({"SOFTCUDA_NVML_INIT": "999"}, ()), ({}, ("--nvml", "/none/nvml.so"))):
+            cluster = self.cluster(environment, *flags)
+            cpu, _ = result(cluster, OPTIONS, "call", "cpu")
+            self.assertEqual(cpu, result(cluster, OPTIONS, "call", "gpu")[0])
+            note = wait_for("the note", lambda: self.findings(cluster, "worker", "explain", "w").get("NVML"))
+            self.assertIn("GPUs are used without news of their health", note)
+            self.assertEqual(self.log_of(cluster).count("nvml_unavailable"), 1)
 
     def test_a_device_that_runs_out_of_memory_gives_work_back(self):
         cluster = self.cluster({"SOFTCUDA_MEMORY": "64MiB", "SOFTCUDA_FAULTS": "malloc:1=oom"})
