@@ -32,6 +32,7 @@ class Geometry {
   unsigned blocks = 1;
   unsigned threads = kBlockThreads;
   size_t shared_bytes = 0;  // of a block
+  int64_t at_once = 0;      // threads that run at once, as Threads found
 
   // A thread each for `count` items, in `layers` of one grid (its y index). What is known of a grid
   // is kept by its type, so a kernel has one grid of this kind.
@@ -51,7 +52,8 @@ class Geometry {
     }
     threads = static_cast<unsigned>(Spread(count, seen));
     // least blocks of most threads run at once.
-    const int64_t resident = int64_t{seen.resident} * seen.threads / threads;
+    at_once = int64_t{seen.resident} * seen.threads;
+    const int64_t resident = at_once / threads;
     SetBlocks((count + threads - 1) / threads, resident, 1);
     return cudaSuccess;
   }

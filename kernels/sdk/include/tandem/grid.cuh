@@ -6,6 +6,7 @@
 // launch.
 //
 //   MapGrid<K>     a thread a task            BlockGrid<K>  a block a task, with shared memory
+//   WideGrid<K>    a thread four tasks        (light maps of many tasks: wide_grid.cuh)
 //   ReduceGrid<K>  warps fold, then add once  WarpGrid<K>   a warp a task, with shared memory
 //   CellGrid<K>    a thread a cell of items   LaneGrid<K>   a warp a part: float sums in 32 lanes
 //
@@ -21,6 +22,7 @@
 
 #include "tandem/geometry.cuh"
 #include "tandem/register.h"
+#include "tandem/wide_grid.cuh"
 
 namespace tandem {
 inline namespace TANDEM_ISA_NAMESPACE {
@@ -44,6 +46,7 @@ struct DevicePart {
   int64_t begin;  // tasks (cells, blocks) of the parts before
   int64_t count;
   uint8_t* fault;
+  bool wide;  // its tasks have vectors of their own from the first on
   char* partial;
   char* lanes;
   int64_t offset[kMaxReducers], elements[kMaxReducers];  // of the outputs in the partial
@@ -60,16 +63,38 @@ __device__ const DevicePart<K>& FindPart(const DevicePart<K>* parts, int32_t cou
   return parts[low];
 }
 
+// Task j of a part. Where parts begin with a whole run of tasks, some behind a part are nobody's.
+template <class K>
+__device__ void RunMapped(const DevicePart<K>& part, int64_t j) {
+  if (kIsWide<K> && j >= part.count) return;
+  if constexpr (kCanFail<K>) {
+    part.fault[j] = K::Each(TaskAt(part.first, j), part.payload).code;
+  } else {
+    K::Each(TaskAt(part.first, j), part.payload);
+  }
+}
+
 template <class K>
 __global__ void MapGrid(const DevicePart<K>* parts, int32_t count, int64_t tasks) {
   for (int64_t at = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; at < tasks;
        at += int64_t{gridDim.x} * blockDim.x) {
     const DevicePart<K>& part = FindPart(parts, count, at);
-    const int64_t j = at - part.begin;
-    if constexpr (kCanFail<K>) {
-      part.fault[j] = K::Each(TaskAt(part.first, j), part.payload).code;
+    RunMapped(part, at - part.begin);
+  }
+}
+
+// `runs`: of kWide tasks each; a part begins with one, and its last one may have fewer. (Its type
+// is not MapGrid's: see Geometry.)
+template <class K>
+__global__ void WideGrid(int64_t runs, const DevicePart<K>* parts, int32_t count) {
+  for (int64_t run = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; run < runs;
+       run += int64_t{gridDim.x} * blockDim.x) {
+    const DevicePart<K>& part = FindPart(parts, count, run * kWide);
+    const int64_t j = run * kWide - part.begin;
+    if (part.wide && j + kWide <= part.count) {
+      WideKernel<K>::Run(part.payload, part.first.id + j, part.first.row + j, part.fault + j);
     } else {
-      K::Each(TaskAt(part.first, j), part.payload);
+      for (int64_t k = j; k < j + kWide; ++k) RunMapped(part, k);
     }
   }
 }
@@ -280,6 +305,11 @@ struct CudaEntries {
       return part.tasks;
     }
   }
+  // … and the room that they have there.
+  static int64_t GridRoom(const TandemPart& part) {
+    const int64_t count = GridCount(part);
+    return kIsWide<K> ? (count + kWide - 1) / kWide * kWide : count;
+  }
 
   static int64_t LanesBytes(const TandemPart& part) {
     if constexpr (InLanes<K>()) {
@@ -309,7 +339,10 @@ struct CudaEntries {
           part.elements[r] = layout.elements[r];
         }
       }
-      begin += part.count;
+      if constexpr (kIsWide<K>) {
+        part.wide = WideKernel<K>::Aligned(part.payload, part.first.row, part.fault);
+      }
+      begin += GridRoom(parts[i]);
       lanes += LanesBytes(parts[i]);
     }
   }
@@ -349,10 +382,23 @@ struct CudaEntries {
     } else if constexpr (kHasPartial<K>) {
       return LaunchReduction(device, parts, count, s);
     } else {
+      int64_t room = 0;
+      for (int32_t i = 0; i < count; ++i) room += GridRoom(parts[i]);
       Geometry grid;
-      if (const int32_t error = grid.Threads(&MapGrid<K>, tasks)) return error;
-      MapGrid<K><<<grid.blocks, grid.threads, 0, s>>>(device, count, tasks);
+      if (const int32_t error = grid.Threads(&MapGrid<K>, room)) return error;
+      if constexpr (kIsWide<K>) {
+        // With fewer each thread would do in turn what others have time for.
+        if (room >= kWide * grid.at_once) return LaunchWide(device, count, room / kWide, s);
+      }
+      MapGrid<K><<<grid.blocks, grid.threads, 0, s>>>(device, count, room);
     }
+    return cudaGetLastError();
+  }
+
+  static int32_t LaunchWide(const Part* device, int32_t count, int64_t runs, cudaStream_t s) {
+    Geometry grid;
+    if (const int32_t error = grid.Threads(&WideGrid<K>, runs)) return error;
+    WideGrid<K><<<grid.blocks, grid.threads, 0, s>>>(runs, device, count);
     return cudaGetLastError();
   }
 
