@@ -77,7 +77,7 @@ absl::Status BindToCores(const std::vector<uint32_t>& cores) {
 // The worker says so to people, who see no exit codes.
 absl::Status CannotStart(Channel* channel, const absl::Status& why) {
   executor::v1::FromExecutor message;
-  message.set_cannot_start(ToStd(why.message()));
+  message.set_cannot_start(std::string(why.message()));
   (void)channel->Send(message);  // It learns of the end at least.
   return why;
 }

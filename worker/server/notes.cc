@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kNotesMax = 64;
 constexpr size_t kLateMax = 16;
 
-std::string Line(const std::string& text) {
+std::string OneLine(const std::string& text) {
   std::string line = wire::CleanText(text, wire::WireLimits::kReasonBytes);
   std::ranges::replace_if(
       line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
@@ -54,8 +54,8 @@ bool Notes::Take(worker::v1::WorkerMessage* message) {
   for (const auto& [key, note] : notes_) {
     tandem::v1::Finding* finding = notes->add_findings();
     finding->set_token(note.token);
-    finding->set_what(Line(note.what));
-    finding->set_advice(Line(note.advice));
+    finding->set_what(OneLine(note.what));
+    finding->set_advice(OneLine(note.advice));
   }
   return true;
 }

@@ -42,7 +42,7 @@ struct WorkerOptions {
   uint64_t cache_bytes_max = 0;   // of an owner's operands; 0: the executor's default
   uint64_t pinned_bytes_max = 0;  // of the host's memory, for copies, a device and owner; as above
   uint64_t gpu_mapped_max = 64 << 10;
-  std::string error_file;         // where it is written why it could not start; may be empty
+  std::string error_file;  // where it is written why it could not start; may be empty
 };
 
 // The options, or the exit code of a program that has said what there was to say (help, an error).

@@ -65,6 +65,7 @@ class Supervisor {
   Answers AskExecutors(const std::vector<std::string>& devices);
   absl::Status WhyNotReady(const std::string& device, const std::string& how) const;
   void EndAsked(size_t count);
+  void LookAtMask();
   void LookAtNvml();
   void NoteTrouble(const DeviceTroubled& event);
   void TakeKernels(const executor::v1::Ready& ready, bool announce);

@@ -1,5 +1,6 @@
 // Supervisor: what a worker can do is what its executors say: one on each kind of device is started
 // to be asked.
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/model/kernel_info.h"
+#include "common/probe/visible_devices.h"
 #include "common/rpc/owner.h"
 #include "worker/device/emulated/emulated_spec.h"
 #include "worker/server/supervisor.h"
@@ -80,11 +82,12 @@ absl::Status Supervisor::FindCuda(CudaSearch* search) {
       TLOG(Info, "no_gpus", "then", "the CPUs alone", "why", ToStd(why.message()));
     } else {
       TLOG(Error, "gpus_left_out", "then", "the CPUs alone", "why", ToStd(why.message()));
-      notes_.Set("gpus", {"GPUS_LEFT_OUT", ToStd(why.message()),
+      notes_.Set("gpus", {"GPUS_LEFT_OUT", std::string(why.message()),
                           "`tandem doctor` on that server says more; then start the worker again"});
     }
     return absl::OkStatus();
   }
+  LookAtMask();
   std::vector<std::string> names;
   for (const ReportedDevice& device : *devices) {
     names.push_back(StrCat(kCudaDevice, device.uuid));
@@ -97,13 +100,23 @@ absl::Status Supervisor::FindCuda(CudaSearch* search) {
       gpus_.push_back(device);
       continue;
     }
-    const std::string why = ToStd(answers[i].status().message());
+    const std::string why(answers[i].status().message());
     TLOG(Error, "gpu_left_out", "device", names[i], "model", device.model, "why", why);
     notes_.Set(names[i], {"GPU_LEFT_OUT", StrCat(names[i], " (", device.model, "): ", why),
                           "`tandem doctor` tries it; then start the worker again"});
   }
   WatchGpus();
   return absl::OkStatus();
+}
+
+// CUDA passes over what it cannot read of the variable, and says nothing.
+void Supervisor::LookAtMask() {
+  const char* const value = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (value == nullptr) return;
+  const VisibleDevices visible = DescribeVisible(std::string(value));
+  if (visible.kind != VisibleDevices::Kind::kJunk) return;
+  TLOG(Warning, "gpus_masked", "why", visible.text, "mend", visible.mend);
+  notes_.Set("mask", {"GPUS_MASKED", visible.text, visible.mend});
 }
 
 // Without NVML nothing is told, and jobs find out.
@@ -122,7 +135,7 @@ void Supervisor::LookAtNvml() {
   nvml_look_at_ = clock_->Now() + kNvmlEvery;
   const absl::Status status = nvml_->status();
   if (absl::IsUnknown(status)) return;  // It may still answer.
-  const std::string trouble = ToStd(status.message());
+  const std::string trouble(status.message());
   if (trouble == nvml_trouble_) return;
   nvml_trouble_ = trouble;
   if (status.ok()) {

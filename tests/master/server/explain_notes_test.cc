@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-worker::v1::LateRun Run(uint64_t first_leaf, uint64_t leaf_count) {
+worker::v1::LateRun LateAt(uint64_t first_leaf, uint64_t leaf_count) {
   worker::v1::LateRun run;
   run.set_job(7);
   run.set_first_leaf(first_leaf);
@@ -23,7 +23,7 @@ worker::v1::LateRun Run(uint64_t first_leaf, uint64_t leaf_count) {
 }
 
 TEST(ExplainNotesTest, LateTasksAreNamedWithTheirDeviceAndForHowLong) {
-  const v1::Finding finding = ExplainLateTasks(Run(2, 3), "w1", 100, 1000);
+  const v1::Finding finding = ExplainLateTasks(LateAt(2, 3), "w1", 100, 1000);
   EXPECT_EQ(finding.token(), "LATE");
   EXPECT_THAT(finding.what(),
               StartsWith("tasks [200,500) have run on cuda:GPU-a of worker w1 for 12.3s"));
@@ -32,19 +32,19 @@ TEST(ExplainNotesTest, LateTasksAreNamedWithTheirDeviceAndForHowLong) {
 }
 
 TEST(ExplainNotesTest, TheLastLeafIsShortAndNoneIsBeyondTheJob) {
-  EXPECT_THAT(ExplainLateTasks(Run(9, 1), "w", 100, 950).what(), StartsWith("tasks [900,950) "));
-  EXPECT_THAT(ExplainLateTasks(Run(~uint64_t{0} - 1, 1), "w", 100, 950).what(),
+  EXPECT_THAT(ExplainLateTasks(LateAt(9, 1), "w", 100, 950).what(), StartsWith("tasks [900,950) "));
+  EXPECT_THAT(ExplainLateTasks(LateAt(~uint64_t{0} - 1, 1), "w", 100, 950).what(),
               StartsWith("tasks [950,950) "));
 }
 
 TEST(ExplainNotesTest, ASuspectThatRunsTaskByTaskIsNamedAlone) {
-  worker::v1::LateRun run = Run(2, 3);
+  worker::v1::LateRun run = LateAt(2, 3);
   run.set_task_plus_1(223);
   EXPECT_THAT(ExplainLateTasks(run, "w", 100, 1000).what(), StartsWith("task 222 has run on "));
 }
 
 TEST(ExplainNotesTest, OfAWorkerTheLeavesAreNamed) {
-  EXPECT_THAT(ExplainLateLeaves(Run(2, 3)).what(),
+  EXPECT_THAT(ExplainLateLeaves(LateAt(2, 3)).what(),
               StartsWith("leaves [2,5) of job 7 have run on cuda:GPU-a for 12.3s"));
 }
 
@@ -54,7 +54,7 @@ TEST(ExplainNotesTest, WhatIsLateComesBeforeWhatWasSlow) {
   job.task_count = 1000;
   job.leaf_count = 10;
   job.grain = 100;
-  job.late.push_back(ExplainLateTasks(Run(2, 3), "w", 100, 1000));
+  job.late.push_back(ExplainLateTasks(LateAt(2, 3), "w", 100, 1000));
   EXPECT_EQ(ExplainJob(job).front().token(), "LATE");
 }
 

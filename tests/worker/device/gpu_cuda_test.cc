@@ -268,14 +268,17 @@ TEST_F(GpuCudaTest, EveryFormGivesTheCpusBytes) {
                                                            {"sums", &Sums},
                                                            {"edges", &Edges}};
   for (const auto& [name, form] : forms) {
-    for (const char* delay : {"0", "300"}) {
+    // Late operations show a wait that is missing; blocks that are copied, and that are not.
+    for (const auto& [delay, mapped] :
+         std::vector<std::pair<const char*, uint64_t>>{{"0", 0}, {"300", 0}, {"300", 64 << 10}}) {
       SCOPED_TRACE(name);
-      InChild({{"SOFTCUDA_DELAY_US", delay}, {"SOFTCUDA_STATS", stats}}, [&, form = form] {
+      const Settings settings = {{"SOFTCUDA_DELAY_US", delay}, {"SOFTCUDA_STATS", stats}};
+      InChild(settings, [&, form = form, mapped = mapped] {
         GridLog log, cpu_log;
         CpuDevice cpu({TwoThreads()}, MachineInfo{"test", 1}, &cpu_log);
         const Bytes expected = form(&cpu, *tandem_builtin_kernels());
         {
-          const auto gpu = Make(&log);
+          const auto gpu = Make(&log, {.mapped_bytes_max = mapped});
           EXPECT_TRUE(form(gpu.get(), *tandem_builtin_cuda_kernels()) == expected);
           EXPECT_EQ(gpu->health(), absl::OkStatus());
         }
@@ -406,14 +409,19 @@ TEST_F(GpuCudaTest, SmallOperandsAreNotCopied) {
   });
 }
 
-// softcuda's own trace says the same: a launch and no copy.
-TEST_F(ScriptedGpuCudaTest, ItsTraceShowsNoCopyOfSmallOperands) {
+// By softcuda's own trace: a launch, whatever the number of parts; a copy up and one down, or none.
+TEST_F(ScriptedGpuCudaTest, ItsTraceShowsOneGridOfManyPartsAndNoCopyOfSmallOnes) {
   const std::string trace = testing::TempDir() + "/gpu_cuda_test.trace";
-  for (const auto& [max, copies] :
-       std::vector<std::pair<uint64_t, size_t>>{{64 << 10, 0}, {0, 2}}) {
-    InChild({{"SOFTCUDA_TRACE", trace}}, [&, max = max] {
+  struct Case {
+    std::vector<size_t> parts;
+    uint64_t mapped;
+    size_t copies;
+  };
+  for (const auto& [parts, mapped, copies] : {Case{{100}, 64 << 10, 0}, Case{{100}, 0, 2},
+                                              Case{std::vector<size_t>(3000, 1), 64 << 10, 2}}) {
+    InChild({{"SOFTCUDA_TRACE", trace}}, [&, parts = parts, mapped = mapped] {
       GridLog log;
-      SaxpyIn(Make(&log, {.mapped_bytes_max = max}).get(), {100});
+      SaxpyIn(Make(&log, {.mapped_bytes_max = mapped}).get(), parts);
     });
     std::ifstream file(trace);
     size_t launches = 0, memcpies = 0;
@@ -437,7 +445,7 @@ TEST_F(ScriptedGpuCudaTest, AnErrorOfCudasIsTheDevicesEndAndNamesWhatRan) {
     SCOPED_TRACE(fault);
     InChild({{"SOFTCUDA_FAULTS", fault}}, [&, code = code] {
       GridLog log;
-      const auto gpu = Make(&log);
+      const auto gpu = Make(&log, {.mapped_bytes_max = 0});
       absl::Status status;
       for (int i = 0; i < 3 && status.ok(); ++i) {
         std::vector<uint64_t> value(1000);

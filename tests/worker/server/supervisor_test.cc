@@ -26,7 +26,10 @@ class SupervisorTest : public testing::Test {
     directory_ = StrCat(testing::TempDir(), "/supervisor-", ::getpid());
     std::filesystem::remove_all(directory_);
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
+  void TearDown() override {
+    worker_ = nullptr;  // it would write there still
+    std::filesystem::remove_all(directory_);
+  }
 
   // A worker that is attached and knows the job.
   void Attach(uint64_t job, std::vector<std::string> flags = {}) {
@@ -117,7 +120,7 @@ TEST_F(SupervisorTest, AWorkerWhoseEmulatedDevicesCannotBeHadGoesOnWithItsCpu) {
   ::unsetenv("NO_EMULATED_DEVICES");
   EXPECT_THAT(hello_.devices(), SizeIs(1));
   const worker::v1::WorkerNotes notes = NextNotes();
-  EXPECT_THAT(TokensOf(notes), testing::ElementsAre("EMULATED_LEFT_OUT"));
+  EXPECT_THAT(TokensOf(notes), testing::ElementsAre("EMULATED_LEFT_OUT", "EMULATED_LEFT_OUT"));
   EXPECT_THAT(notes.findings(0).what(), testing::HasSubstr("as its test wants it"));
   Give(kPlain, 1, 0, 10);
   EXPECT_EQ(CollectCommits(10), 10u);
@@ -162,7 +165,7 @@ TEST_F(CudaTest, DevicesAreThoseWhoseExecutorsStart) {
 }
 
 TEST_F(CudaTest, ThoseThatAreLeftOutAreNoted) {
-  Attach(kGpuJob);
+  Attach(kGpuJob, {"--nvml", std::getenv("TANDEM_FAKE_NVML")});
   const worker::v1::WorkerNotes notes = NextNotes();
   EXPECT_EQ(TokensOf(notes), (std::multiset<std::string>{"GPU_LEFT_OUT", "GPU_LEFT_OUT"}));
   EXPECT_THAT(notes.findings(0).what(), testing::StartsWith("cuda:GPU-a (m): "));

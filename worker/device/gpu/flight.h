@@ -23,7 +23,7 @@ struct GpuEngine::Flight {
   absl::Status status;
   bool packed = false;
   GpuBatch::Place place;
-  DeviceAddress taken;  // what it has of the device's memory: its block, its workspace
+  DeviceAddress taken;    // what it has of the device's memory: its block, its workspace
   uint64_t reserved = 0;  // of the device's memory, beside what is the flight's own
   // On its stream.
   uint32_t stream = 0;  // index

@@ -240,21 +240,15 @@ absl::Status GpuEngine::AdmitBlocks(Flight* flight) {
   GpuBatch::Place& place = flight->place;
   ASSIGN_OR_RETURN(const uint64_t pinned, pinned_.Take(layout.pinned_bytes()));
   place.pinned = reinterpret_cast<uint8_t*>(pinned);
-  if (MayBeMapped(flight->work)) {
+  if (MayBeMapped(*flight)) {
     place.device = runtime_->Mapped(place.pinned);
     place.mapped = place.device.valid();
   }
   const uint64_t block = place.mapped ? 0 : Arena::RoundUp(layout.device_bytes());
   if (block + workspace == 0) return absl::OkStatus();
-  const absl::StatusOr<DeviceAddress> taken = memory_.Take(block + workspace);
-  if (!taken.ok()) {
-    pinned_.Free(pinned);
-    place = {};
-    return taken.status();
-  }
-  if (workspace > 0) place.workspace = *taken + block;
-  flight->taken = *taken;
-  if (!place.mapped) place.device = *taken;
+  ASSIGN_OR_RETURN(flight->taken, memory_.Take(block + workspace));
+  if (workspace > 0) place.workspace = flight->taken + block;
+  if (!place.mapped) place.device = flight->taken;
   return absl::OkStatus();
 }
 
@@ -270,7 +264,8 @@ absl::Status GpuEngine::AdmitDeclared(Flight* flight) {
 
 // A grid of small operands that each task reads its own of, and outputs that it writes once. Of
 // what all tasks read, and of partials, each look would go to the host's memory again.
-bool GpuEngine::MayBeMapped(const GpuBatch& work) const {
+bool GpuEngine::MayBeMapped(const Flight& flight) const {
+  const GpuBatch& work = flight.work;
   const BlockLayout& layout = work.layout();
   const auto shares = [](const GpuBatch::Input& input) { return input.shared && !input.stays; };
   return layout.device_bytes() <= options_.mapped_bytes_max && layout.in_out_bytes() == 0 &&
@@ -298,6 +293,10 @@ void GpuEngine::Release(Flight* flight, bool all) {
   free_slots_.insert(free_slots_.end(), flight->slots.begin(), flight->slots.end());
   flight->slots.clear();
   if (!all) return;
+  if (flight->place.pinned != nullptr) {
+    pinned_.Free(reinterpret_cast<uint64_t>(flight->place.pinned));
+  }
+  flight->place = {};
   for (GpuBatch::Gathered& gathered : flight->work.gathered()) {
     if (!gathered.fresh) continue;
     memory_.Free(gathered.partial->address);

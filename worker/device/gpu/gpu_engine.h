@@ -105,7 +105,7 @@ class GpuEngine {
   absl::Status AdmitResidents(Flight* flight);
   absl::Status AdmitBlocks(Flight* flight);
   absl::Status AdmitDeclared(Flight* flight);
-  bool MayBeMapped(const GpuBatch& work) const;
+  bool MayBeMapped(const Flight& flight) const;
   void Release(Flight* flight, bool all);
   // What the engine allocates for it on the device, residents included.
   static uint64_t OwnBytes(const Flight& flight);
