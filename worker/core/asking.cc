@@ -197,8 +197,7 @@ uint64_t WorkerCore::Ask(JobState* job, uint32_t index, PoolEnd end, MonoTime no
   if (decision.leaves == 0) return 0;
   uint64_t most = job->piece_leaves_max;
   if (!estimate.proven()) {
-    most = std::min(most, estimate.known() ? options_.pull.known_leaves_max
-                                           : options_.pull.unproven_leaves_max);
+    most = std::min(most, options_.pull.unproven_leaves_max);
   } else {
     const double probe = options_.pull.puller.probe_seconds /
                          (estimate.seconds_per_task * static_cast<double>(job->tree.grain()));

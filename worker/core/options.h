@@ -26,9 +26,6 @@ struct PullOptions {
   // The same in leaves of one piece, since what is believed of a job may be wrong by any factor: it
   // costs a long job a round trip or two.
   uint64_t unproven_leaves_max = 16;
-  // The same where the device has run the kernel with the job's very extents: its data alone may be
-  // other.
-  uint64_t known_leaves_max = 256;
   double growth_max = 16;  // beyond a probe, a piece over the largest of the job that has finished
   absl::Duration piece_overhead =
       absl::Microseconds(100);  // the least fixed cost: two processes woken

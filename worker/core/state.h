@@ -131,7 +131,6 @@ struct Estimate {
   double hinted_seconds_per_task = 0;  // 0: there is no hint
 
   bool proven() const { return source == Source::kJob; }
-  bool known() const { return source == Source::kSameExtents; }
   // While the job is not measured, the larger of what hint and kernel say: its data may be other.
   double careful_seconds_per_task() const {
     return proven() ? seconds_per_task : std::max(hinted_seconds_per_task, seconds_per_task);

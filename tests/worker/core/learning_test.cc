@@ -100,14 +100,14 @@ TEST(WorkerLearningTest, ADeviceThatIsKnownIsNotProbedBlindly) {
   blind.Attach({JobThatRuns(DeviceChoice::kGpu)});
   blind.Give(1, 1, 10'000);
   EXPECT_EQ(blind.running[kDevice].at(0).leaves.count, 1u);
-  // 10 µs a leaf by itself, copies and all: a millisecond is a hundred.
+  // 100 µs a leaf by itself, copies and all: a millisecond is ten.
   Learner known;
-  known.Do(LearnedBefore{Life(absl::Milliseconds(1), absl::Microseconds(10))});
+  known.Do(LearnedBefore{Life(absl::Milliseconds(1), absl::Microseconds(100))});
   known.Attach({JobThatRuns(DeviceChoice::kGpu)});
   known.Give(1, 1, 10'000);
-  EXPECT_EQ(known.running[kDevice].at(0).leaves.count, 100u);
+  EXPECT_EQ(known.running[kDevice].at(0).leaves.count, 10u);
   // A device that is like it, and that nothing was learned of, is taken for it.
-  EXPECT_EQ(known.running[kTwin].at(0).leaves.count, 100u);
+  EXPECT_EQ(known.running[kTwin].at(0).leaves.count, 10u);
 }
 
 TEST(WorkerLearningTest, ADeviceThatWouldBeTheLastToEndIsNotEvenProbed) {
@@ -135,11 +135,11 @@ TEST(WorkerLearningTest, WhatOneJobShowsOfADeviceIsKnownToTheNext) {
   learner.Attach({JobThatRuns(DeviceChoice::kGpu), JobThatRuns(DeviceChoice::kGpu, 2)});
   learner.Give(1, 1, 64);
   while (!learner.running[kDevice].empty() || !learner.running[kTwin].empty()) {
-    learner.Finish(kDevice, absl::Microseconds(50));
-    learner.Finish(kTwin, absl::Microseconds(50));
+    learner.Finish(kDevice, absl::Microseconds(125));
+    learner.Finish(kTwin, absl::Microseconds(125));
   }
   learner.Give(2, 100, 10'000);
-  EXPECT_EQ(learner.running[kDevice].at(0).leaves.count, 20u);
+  EXPECT_EQ(learner.running[kDevice].at(0).leaves.count, 8u);
 }
 
 TEST(WorkerLearningTest, RatesNameTheirDevice) {

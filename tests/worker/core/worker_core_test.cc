@@ -179,11 +179,11 @@ TEST(WorkerCoreTest, WithoutAHintANewJobWithOtherExtentsStartsAtOneLeafAGroup) {
 }
 
 TEST(WorkerCoreTest, ANewJobWithExtentsThatWereMeasuredStartsByWhatTheyTook) {
-  SecondJob second(/*cost_ns=*/0, absl::Microseconds(10));
-  EXPECT_EQ(second.running.front().leaves.count, 64u) << "the largest node of a millisecond";
+  SecondJob second(/*cost_ns=*/0, absl::Microseconds(100));
+  EXPECT_EQ(second.running.front().leaves.count, 8u) << "the largest node of a millisecond";
   // Its data may be other: a piece is no longer than that many of its leaves.
   SecondJob fast(/*cost_ns=*/0, absl::Nanoseconds(1));
-  EXPECT_EQ(fast.running.front().leaves.count, CoreOptions().pull.known_leaves_max);
+  EXPECT_EQ(fast.running.front().leaves.count, CoreOptions().pull.unproven_leaves_max);
 }
 
 TEST(WorkerCoreTest, AfterADearJobACheapOneGrowsInAFewPieces) {
