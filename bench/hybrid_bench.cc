@@ -1,13 +1,14 @@
 // How near a CPU and a paced emulated device come to what both could do together: one job of `spin`
 // on either alone, then on both; ideal is 1 / (1 / Tc + 1 / Tg).
 //
-// The worker has one core for kernels; the master, and the executor that feeds the device and
-// computes its results by a shorter way, keep to the others. A grid's time is the model's: so many
-// nanoseconds a task, whatever its work, in which a thread sleeps; on the CPU uneven tasks are as
-// long as their work.
+// One core is for kernels; the master, the worker, and the executor that feeds the device and
+// computes its results by a shorter way, keep to the others in all runs. A grid's time is the
+// model's: so many nanoseconds a task, whatever its work, in which a thread sleeps; on the CPU
+// uneven tasks are as long as their work.
 #include <sched.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -16,8 +17,10 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "bench/support/bare.h"
 #include "bench/support/cluster.h"
 #include "bench/support/report.h"
 #include "common/base/strings.h"
@@ -26,8 +29,10 @@ namespace tandem::bench {
 namespace {
 
 constexpr double kEvenMax = 1.02, kUnevenMax = 1.05;
-constexpr double kStepsATask = 700;  // about a microsecond
-constexpr int64_t kGrain = 256;
+constexpr uint32_t kStepsATask = 7000;  // some eight microseconds
+constexpr int64_t kGrain = 32;
+constexpr double kLongSeconds = 10;
+constexpr double kHintNanos = 1000;  // what the kernel says of a task: the model's time on one core
 
 constexpr int kKernelsCore = 0;
 
@@ -69,25 +74,37 @@ std::vector<uint32_t> Work(int64_t tasks, bool uneven) {
   return work;
 }
 
-// Workers that start from now on have emulated devices of this speed.
-const Settings& Emulating(const Settings& settings, double speed) {
-  setenv("TANDEM_EMULATED", StrCat("cores=", speed).c_str(), 1);
+// Of a task on one core, in a bare loop.
+double SecondsATask() {
+  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  constexpr int64_t kTasks = 20'000;
+  (void)BareSpin(kTasks / 10, kStepsATask);
+  const Stopwatch watch;
+  (void)BareSpin(kTasks, kStepsATask);
+  return watch.Seconds() * cores / kTasks;
+}
+
+// Workers that start from now on have emulated devices that are so many times as fast as a core.
+const Settings& Emulating(const Settings& settings, double speed, double seconds_a_task) {
+  const double cores = speed * kHintNanos * 1e-9 / seconds_a_task;
+  setenv("TANDEM_EMULATED", StrCat("cores=", cores).c_str(), 1);
   return settings;
 }
 
 class Hybrid {
  public:
-  Hybrid(const Settings& settings, double speed)
+  Hybrid(const Settings& settings, double speed, double seconds_a_task)
       : settings_(settings),
         speed_(speed),
-        cluster_(Emulating(settings, speed),
+        seconds_a_task_(seconds_a_task),
+        cluster_(Emulating(settings, speed, seconds_a_task),
                  {.worker_flags = {"--cores", StrCat(kKernelsCore), "--emulated-gpus", "1"}}) {
     KeepOffKernelsCore(cluster_.master_pid());
   }
 
   void Measure(bool uneven, Report* report) {
-    const double seconds = settings_.quick ? 0.1 : 1.2;
-    const auto tasks = static_cast<int64_t>(seconds * 1e6 * (1 + speed_));
+    const double seconds = settings_.quick ? 0.1 : 2;
+    const auto tasks = static_cast<int64_t>(seconds / seconds_a_task_ * (1 + speed_));
     const std::string path = StrCat(cluster_.folder(), "/work.raw");
     const std::vector<uint32_t> work = Work(tasks, uneven);
     std::ofstream(path, std::ios::binary)
@@ -96,11 +113,18 @@ class Hybrid {
     // In turn, so that all see the same machine. The first of each warms up.
     std::vector<double> cpu_seconds, device_seconds, both_seconds;
     for (int i = 0; i <= (settings_.quick ? 1 : 3); ++i) {
-      for (const pid_t pid : EmulatedExecutors(cluster_.folder())) KeepOffKernelsCore(pid);
-      const double cpu = Seconds(path, DeviceChoice::kCpu);
-      const double device = Seconds(path, DeviceChoice::kGpu);
+      // The worker only when its executors are there: they would have their cores from it.
+      const std::vector<pid_t> executors = EmulatedExecutors(cluster_.folder());
+      for (const pid_t pid : executors) KeepOffKernelsCore(pid);
+      if (!executors.empty()) {
+        for (const pid_t pid : cluster_.worker_pids()) KeepOffKernelsCore(pid);
+      }
       const double both = Seconds(path, DeviceChoice::kAuto);
       if (i == 0) continue;
+      const double device = Seconds(path, DeviceChoice::kGpu);
+      // What takes long is measured as well once.
+      const bool again = cpu_seconds.empty() || cpu_seconds.back() < kLongSeconds;
+      const double cpu = again ? Seconds(path, DeviceChoice::kCpu) : cpu_seconds.back();
       cpu_seconds.push_back(cpu);
       device_seconds.push_back(device);
       both_seconds.push_back(both);
@@ -133,6 +157,7 @@ class Hybrid {
 
   const Settings settings_;
   const double speed_;
+  const double seconds_a_task_;
   Cluster cluster_;
 };
 
@@ -140,8 +165,9 @@ int Main(int argc, char** argv) {
   const Settings settings = ParseSettings(
       argc, argv, "How near a CPU and a paced emulated device come to what both could do.");
   Report report(settings, "hybrid");
+  const double seconds_a_task = SecondsATask();
   for (const double speed : {1.0, 4.0, 20.0}) {
-    Hybrid hybrid(settings, speed);
+    Hybrid hybrid(settings, speed, seconds_a_task);
     for (const bool uneven : {false, true}) hybrid.Measure(uneven, &report);
   }
   return report.Finish();

@@ -108,6 +108,12 @@ std::string Cluster::Read(JobId job, const std::string& output,
   return bytes;
 }
 
+std::vector<pid_t> Cluster::worker_pids() const {
+  std::vector<pid_t> pids;
+  for (const cli::ChildProcess& worker : workers_) pids.push_back(worker.pid());
+  return pids;
+}
+
 CpuUse Cluster::Cpu() const {
   CpuUse use;
   use.master = CpuSeconds(master_->pid());

@@ -44,6 +44,7 @@ class Cluster {
   client::Client& client() { return *client_; }
   const std::string& folder() const { return folder_.path(); }
   pid_t master_pid() const { return master_->pid(); }
+  std::vector<pid_t> worker_pids() const;
 
   // The spec of a job, its operands uploaded.
   JobSpec Prepare(const std::string& kernel, JobSpec spec,

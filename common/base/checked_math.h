@@ -26,6 +26,10 @@ template <std::integral T>
 [[nodiscard]] constexpr bool CheckedMul(T a, T b, T* result) {
   return !__builtin_mul_overflow(a, b, result);
 }
+// The next multiple. REQUIRES: it fits; multiple > 0.
+constexpr uint64_t RoundUp(uint64_t value, uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 // base^exponent; false for a negative exponent too. 0^0 is 1.
 template <std::integral T>
 [[nodiscard]] constexpr bool CheckedPow(T base, T exponent, T* result) {

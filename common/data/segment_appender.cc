@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/checked_math.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
@@ -10,10 +11,6 @@
 
 namespace tandem {
 namespace {
-
-uint64_t RoundUp(uint64_t value, uint64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 uint64_t TotalSize(absl::Span<const std::string_view> slices) {
   uint64_t total = 0;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/numbers.h"
+#include "common/base/checked_math.h"
 #include "common/base/error.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
@@ -56,10 +57,6 @@ bool UnescapeOwner(std::string_view name, std::string* owner) {
     i += 2;
   }
   return true;
-}
-
-uint64_t RoundUp(uint64_t value, uint64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 }  // namespace

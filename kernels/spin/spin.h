@@ -12,6 +12,29 @@
 
 namespace TANDEM_KERNELS {
 
+#if !defined(__CUDACC__)
+// Where a number of steps leads from any state: state * multiplier + increment.
+struct SpinJump {
+  uint64_t multiplier = 1, increment = 0;
+};
+// By digit << 8 * place steps: a jump for each byte of a work.
+struct SpinJumps {
+  SpinJump by[4][256];
+
+  constexpr SpinJumps(uint64_t multiplier, uint64_t increment) : by() {
+    SpinJump step = {multiplier, increment};
+    for (auto& digits : by) {
+      SpinJump sum;
+      for (SpinJump& digit : digits) {
+        digit = sum;
+        sum = {sum.multiplier * step.multiplier, sum.increment * step.multiplier + step.increment};
+      }
+      step = sum;
+    }
+  }
+};
+#endif
+
 struct Spin {
   static constexpr char kName[] = "spin";
   static constexpr char kSummary[] = "a generator stepped work[i] times: tasks of any length";
@@ -37,19 +60,19 @@ struct Spin {
     a.value[t] = state;
   }
 
-  // The same in log2(work) steps: squares of the step, those applied that work's bits ask for.
+#if !defined(__CUDACC__)
+  // The same by a jump for each byte of work, whatever their order.
+  static constexpr SpinJumps kJumps{kMultiplier, kIncrement};
   TANDEM_BODY void Cheap(tandem::Task t, const Args& a) {
-    uint64_t multiplier = 1, increment = 0, m = kMultiplier, c = kIncrement;
-    for (uint32_t left = a.work[t]; left != 0; left >>= 1) {
-      if ((left & 1) != 0) {
-        multiplier *= m;
-        increment = increment * m + c;
-      }
-      c *= m + 1;
-      m *= m;
+    uint64_t state = Start(t, a);
+    int place = 0;
+    for (uint32_t left = a.work[t]; left != 0; left >>= 8) {
+      const SpinJump& jump = kJumps.by[place++][left & 255];
+      state = state * jump.multiplier + jump.increment;
     }
-    a.value[t] = Start(t, a) * multiplier + increment;
+    a.value[t] = state;
   }
+#endif
 };
 
 }  // namespace TANDEM_KERNELS

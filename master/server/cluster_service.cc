@@ -37,7 +37,7 @@ absl::Status CheckKernelName(const std::string& kernel) {
   return WithField(InvalidError(reason::kBadArgument, "no kernel has such a name"), "kernel");
 }
 
-absl::StatusOr<size_t> PageSize(uint32_t asked) {
+absl::StatusOr<size_t> WorkersAPage(uint32_t asked) {
   if (asked == 0) return ClusterService::kPageSizeMax;
   if (asked <= ClusterService::kPageSizeMax) return asked;
   return WithField(InvalidError(reason::kLimitExceeded, StrCat("page_size is ", asked, "; at most ",
@@ -335,7 +335,7 @@ grpc::ServerUnaryReactor* ClusterService::ListWorkers(grpc::CallbackServerContex
                                                       const v1::ListWorkersRequest* request,
                                                       v1::ListWorkersResponse* response) {
   return OnLoop(context, [this, request, response](const LoopView& view) -> absl::Status {
-    ASSIGN_OR_RETURN(const size_t count, PageSize(request->page_size()));
+    ASSIGN_OR_RETURN(const size_t count, WorkersAPage(request->page_size()));
     ASSIGN_OR_RETURN(const WorkerId after, ParseWorkerToken(request->page_token()));
     ListPage(view, parts_.clock->WallNow(), after, count, response);
     return absl::OkStatus();
@@ -346,7 +346,7 @@ grpc::ServerUnaryReactor* ClusterService::ListKernels(grpc::CallbackServerContex
                                                       const v1::ListKernelsRequest* request,
                                                       v1::ListKernelsResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::StatusOr<size_t> count = PageSize(request->page_size());
+  const absl::StatusOr<size_t> count = WorkersAPage(request->page_size());
   if (!count.ok()) {
     reactor->Finish(rpc::ToGrpc(count.status()));
     return reactor;

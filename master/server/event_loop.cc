@@ -262,10 +262,10 @@ void EventLoop::Act() {
   ++batches_;
   NoteRecords();
   NoteWork();
+  const absl::Time wall = parts_.clock->WallNow();
+  Commit(wall);  // The disk takes longest.
   const std::vector<WorkerHub::Gone> gone = hub_.SendNow(effects_);
   hub_.Flush();
-  const absl::Time wall = parts_.clock->WallNow();
-  Commit(wall);
   Waiting waiting{.seq = last_seq_,
                   .wall = wall,
                   .at = now_,
@@ -370,23 +370,23 @@ void EventLoop::Release(Waiting waiting) {
   }
   if (!rows.empty()) committer_->Project(waiting.seq, std::move(rows));
   hub_.SendDurable(waiting.drops, waiting.acks);
-  std::move(waiting.replies.begin(), waiting.replies.end(), std::back_inserter(answers_));
+  std::move(waiting.replies.begin(), waiting.replies.end(), std::back_inserter(replies_));
   for (const JobId job : waiting.accepted) Step(JobDurable{job});
 }
 
 void EventLoop::AnswerAll() {
-  for (const Reply& reply : std::exchange(answers_, {})) Answer(reply);
-}
-
-void EventLoop::Answer(const Reply& reply) {
-  const auto it = asked_.find(reply.token);
-  if (it == asked_.end()) {
-    if (!reply.result.ok()) hub_.Reject(reply.token, reply.result.status());
-    return;
+  std::vector<Answers::Answer> answers;
+  for (Reply& reply : std::exchange(replies_, {})) {
+    const auto it = asked_.find(reply.token);
+    if (it != asked_.end()) {
+      answers.emplace_back(
+          [done = std::move(it->second), result = std::move(reply.result)] { done(result); });
+      asked_.erase(it);
+    } else if (!reply.result.ok()) {
+      hub_.Reject(reply.token, reply.result.status());
+    }
   }
-  const Done done = std::move(it->second);
-  asked_.erase(it);
-  done(reply.result);
+  answers_.Give(std::move(answers));
 }
 
 void EventLoop::DeleteOldJobs() {

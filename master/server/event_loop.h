@@ -15,7 +15,8 @@
 // afterwards: the process must exit with code 74.
 //
 // Thread-safety: after Start, everything but Recover and Start may be called from any thread.
-// Ownership: the parts outlive the loop. Callbacks run on the loop's thread and must not block.
+// Ownership: the parts outlive the loop. Calls run on the loop's thread, answers on one of their
+// own; neither must block.
 #ifndef TANDEM_MASTER_SERVER_EVENT_LOOP_H_
 #define TANDEM_MASTER_SERVER_EVENT_LOOP_H_
 
@@ -41,6 +42,7 @@
 #include "common/data/segment_store.h"
 #include "master/core/core.h"
 #include "master/core/events.h"
+#include "master/server/answers.h"
 #include "master/server/commit_builder.h"
 #include "master/server/history.h"
 #include "master/server/job_board.h"
@@ -183,7 +185,6 @@ class EventLoop final : public WorkerInbox {
   void Release(Waiting waiting);
   void ReleaseDurable();
   void AnswerAll();
-  void Answer(const Reply& reply);
   void DeleteOldJobs();
   void DeleteJobsPastRetention();
   void FreeSegments();
@@ -215,7 +216,7 @@ class EventLoop final : public WorkerInbox {
   Effects effects_;
   std::deque<Waiting> waiting_;
   std::map<RequestToken, Done> asked_;
-  std::vector<Reply> answers_;  // To be given when what was decided has been sent.
+  std::vector<Reply> replies_;  // To be given when what was decided has been sent.
   RequestToken last_token_ = 0;
   uint64_t last_seq_ = 0;
   uint64_t durable_seq_ = 0;
@@ -232,6 +233,7 @@ class EventLoop final : public WorkerInbox {
   struct Syncer;
   std::unique_ptr<Syncer> syncer_;
   std::unique_ptr<Committer> committer_;
+  Answers answers_;
   std::atomic<bool> journal_full_{false};
 
   absl::Mutex mu_;

@@ -37,13 +37,6 @@ std::string Grouped(uint64_t number) {
   return text;
 }
 
-// To three digits.
-std::string Time(double ns) {
-  double unit = 1;
-  while (unit * 1000 <= ns) unit *= 10;
-  return HumanDuration(absl::Nanoseconds(std::round(ns / unit) * unit));
-}
-
 struct Stage {
   std::string_view name;
   uint64_t ns = 0;
@@ -85,7 +78,7 @@ std::optional<v1::Finding> ExplainDevices(const JobFacts& job) {
   v1::Finding finding;
   for (const auto& [kind, of] : kinds) {
     StrAppend(&shares, shares.empty() ? "" : ", ", NameOf(kind), " ", Grouped(of.usage.tasks()),
-              " in ", Time(of.longest_ns));
+              " in ", ThreeDigits(of.longest_ns));
     if (kind == v1::DEVICE_CPU) continue;
     const Stage stage = Binding(of.usage);
     if (stage.ns == 0) continue;

@@ -14,12 +14,6 @@
 namespace tandem::master {
 namespace {
 
-// For people: three digits say enough.
-std::string Time(double ns) {
-  double unit = 1;
-  while (unit * 1000 <= ns) unit *= 10;
-  return HumanDuration(absl::Nanoseconds(std::round(ns / unit) * unit));
-}
 std::string Percent(double share) {
   return StrCat(static_cast<int>(std::round(100 * std::clamp(share, 0.0, 1.0))), "%");
 }
@@ -138,7 +132,8 @@ class Rules {
 
   void Short() {
     Add("SHORT", 1,
-        StrCat("the whole job took ", Time(totals_.wall_ns), ", of which ", Time(totals_.busy_ns),
+        StrCat("the whole job took ", ThreeDigits(totals_.wall_ns), ", of which ",
+               ThreeDigits(totals_.busy_ns),
                " in executors: what one sees are the fixed costs of "
                "accepting it durably, handing it out and making its end durable"),
         "put more work into one job; many small ones side by side cost less than one after "
@@ -151,7 +146,7 @@ class Rules {
       if (share < limits_.wait_share) continue;
       const WaitText text = ExplainWait(wait.reason());
       Add(v1::WaitReason_Name(wait.reason()), share,
-          StrCat("for ", Time(static_cast<double>(wait.ns())), " (", Percent(share),
+          StrCat("for ", ThreeDigits(static_cast<double>(wait.ns())), " (", Percent(share),
                  " of its time) nobody had work of it: ", text.what),
           text.advice);
     }
@@ -163,7 +158,7 @@ class Rules {
     if (share < limits_.stall_share) return;
     const v1::Usage& usage = totals_.usage;
     Add("OPERAND_FETCH", share,
-        StrCat("core groups stood still for ", Time(stall), " (", Percent(share),
+        StrCat("core groups stood still for ", ThreeDigits(stall), " (", Percent(share),
                " of their time) because operands were on their way: ",
                HumanSize(usage.fetched_bytes()), " over the network, ",
                HumanSize(usage.path_bytes()), " from shared files, ",
@@ -182,9 +177,9 @@ class Rules {
     const double share = host / totals_.busy_ns;
     if (share < limits_.host_share) return;
     Add("HOST_STAGES", totals_.Of(host),
-        StrCat("host stages (decoding, generating, laying out) took ", Time(host), ", ",
+        StrCat("host stages (decoding, generating, laying out) took ", ThreeDigits(host), ", ",
                Percent(share), " of what executors worked; the kernel's body ",
-               Time(static_cast<double>(totals_.usage.body_ns()))),
+               ThreeDigits(static_cast<double>(totals_.usage.body_ns()))),
         "more cores help, a faster device for the body does not; operands in a form that needs no "
         "decoding save it");
   }
@@ -212,12 +207,12 @@ class Rules {
           StrCat(idle, " while outputs were under way to the master: ",
                  HumanSize(totals_.usage.pushed_output_bytes()), " in ",
                  Count(totals_.usage.pushes(), "push", "pushes"), ", ",
-                 Time(static_cast<double>(totals_.usage.push_ns())), " in all"),
+                 ThreeDigits(static_cast<double>(totals_.usage.push_ns())), " in all"),
           "a faster network or disk at the master helps; so does a kernel that reduces its output, "
           "or a narrower element type");
     } else if (piece < static_cast<double>(limits_.piece_ns) && pieces > 10 * totals_.groups) {
       Add("SMALL_PIECES", share,
-          StrCat(idle, ": the ", pieces, " pieces took ", Time(piece),
+          StrCat(idle, ": the ", pieces, " pieces took ", ThreeDigits(piece),
                  " each, less than handing one out costs"),
           job_.max_lease_leaves > 0
               ? StrCat("let leases grow: --max-lease ", job_.max_lease_leaves, " keeps them small")
@@ -267,7 +262,7 @@ class Rules {
     const double share = tail / totals_.running_ns;
     if (share < limits_.tail_share) return;
     Add("STRAGGLER", share,
-        StrCat("worker ", ends.back().second->name(), " worked for ", Time(tail),
+        StrCat("worker ", ends.back().second->name(), " worked for ", ThreeDigits(tail),
                " more after half of the workers had done their part"),
         "give a smaller --grain, so that what is left can be taken from a slow worker; look at it "
         "with `tandem worker show`");
@@ -277,7 +272,7 @@ class Rules {
     const double share = totals_.Wall(static_cast<double>(job_.account.merging_ns()));
     if (share < limits_.merge_share) return;
     Add("MERGING", share,
-        StrCat("after the last task ", Time(static_cast<double>(job_.account.merging_ns())),
+        StrCat("after the last task ", ThreeDigits(static_cast<double>(job_.account.merging_ns())),
                " went into merging partials (", Count(totals_.usage.merges(), "merge", "merges"),
                ", ", Count(totals_.usage.partials(), "accumulator", "accumulators"), ", ",
                HumanSize(totals_.usage.pushed_output_bytes()), " pushed)"),
@@ -290,9 +285,9 @@ class Rules {
     const double share = totals_.Wall(longest);
     if (share < limits_.commit_share || job_.account.commits() == 0) return;
     Add("COMMIT", share,
-        StrCat("results waited up to ", Time(longest), " until they were durable (",
-               Time(static_cast<double>(job_.account.commit_wait_ns()) /
-                    static_cast<double>(job_.account.commits())),
+        StrCat("results waited up to ", ThreeDigits(longest), " until they were durable (",
+               ThreeDigits(static_cast<double>(job_.account.commit_wait_ns()) /
+                           static_cast<double>(job_.account.commits())),
                " in the mean over ", Count(job_.account.commits(), "commit", "commits"), ")"),
         "the disk under the master's --dir is slow to sync: `tandem doctor` measures it; a drive "
         "with a protected write cache helps");
@@ -302,8 +297,8 @@ class Rules {
     const double share = totals_.Of(totals_.other_ns);
     if (share < limits_.other_share) return;
     Add("SHARED_WORKERS", share,
-        StrCat("its workers spent ", Percent(share), " of their time (", Time(totals_.other_ns),
-               ") on other jobs"),
+        StrCat("its workers spent ", Percent(share), " of their time (",
+               ThreeDigits(totals_.other_ns), ") on other jobs"),
         "give it a larger --priority, or add workers");
   }
 
@@ -328,10 +323,10 @@ class Rules {
     Add("COMPUTE", share,
         StrCat(Count(totals_.groups, "core group", "core groups"), " of ",
                Count(totals_.workers, "worker", "workers"), " spent ", Percent(share),
-               " of their time (", Time(body), ") in the body of ", job_.kernel),
+               " of their time (", ThreeDigits(body), ") in the body of ", job_.kernel),
         StrCat("this is what it should be; one more worker like these would bring ",
-               Time(totals_.running_ns), " of running down to about ",
-               Time(totals_.running_ns * one_more)));
+               ThreeDigits(totals_.running_ns), " of running down to about ",
+               ThreeDigits(totals_.running_ns * one_more)));
   }
   uint64_t PerWorker() const {
     return std::max<uint64_t>(1, totals_.groups / std::max<uint64_t>(1, totals_.workers));
@@ -409,6 +404,12 @@ WaitText ExplainWait(v1::WaitReason reason) {
 
 std::vector<v1::Finding> ExplainJob(const JobFacts& job, const ExplainLimits& limits) {
   return Rules(job, limits).Run();
+}
+
+std::string ThreeDigits(double ns) {
+  double unit = 1;
+  while (unit * 1000 <= ns) unit *= 10;
+  return HumanDuration(absl::Nanoseconds(std::round(ns / unit) * unit));
 }
 
 }  // namespace tandem::master

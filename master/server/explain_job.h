@@ -63,6 +63,9 @@ struct WaitText {
 };
 WaitText ExplainWait(v1::WaitReason reason);
 
+// A time for people, to three digits.
+std::string ThreeDigits(double ns);
+
 }  // namespace tandem::master
 
 #endif  // TANDEM_MASTER_SERVER_EXPLAIN_JOB_H_

@@ -19,13 +19,13 @@
 namespace tandem::master {
 namespace {
 
-absl::Status Corrupt(std::string_view what) {
+absl::Status Unreadable(std::string_view what) {
   return Error(absl::StatusCode::kDataLoss, reason::kStoreCorrupt,
                StrCat("a record of the log cannot be read: ", what));
 }
 
-absl::Status Corrupt(std::string_view what, const absl::Status& why) {
-  return why.ok() ? why : Corrupt(StrCat(what, ": ", ToStd(why.message())));
+absl::Status Unreadable(std::string_view what, const absl::Status& why) {
+  return why.ok() ? why : Unreadable(StrCat(what, ": ", ToStd(why.message())));
 }
 
 // What a job accepted by an older master may ask for is not refused now.
@@ -55,10 +55,10 @@ void EncodeAccepted(const JobAccepted& from, journal::v1::JobAccepted* to) {
 absl::Status DecodeAccepted(journal::v1::JobAccepted* from, JobAccepted* to) {
   JobSpec spec;
   KernelInfo kernel;
-  RETURN_IF_ERROR(Corrupt("spec", wire::Decode(from->mutable_spec(), &spec)));
-  RETURN_IF_ERROR(Corrupt("kernel", wire::Decode(from->mutable_kernel(), &kernel)));
+  RETURN_IF_ERROR(Unreadable("spec", wire::Decode(from->mutable_spec(), &spec)));
+  RETURN_IF_ERROR(Unreadable("kernel", wire::Decode(from->mutable_kernel(), &kernel)));
   absl::StatusOr<BoundJob> bound = ValidateAndBind(std::move(spec), kernel, kEverything);
-  RETURN_IF_ERROR(Corrupt("job", bound.status()));
+  RETURN_IF_ERROR(Unreadable("job", bound.status()));
   to->job = JobId(from->job());
   to->bound = std::make_shared<const BoundJob>(*std::move(bound));
   to->request_id = std::move(*from->mutable_request_id());
@@ -149,13 +149,13 @@ struct Encoder {
 absl::Status DecodeDone(journal::v1::LeavesDone* from, LeavesDone* to) {
   to->job = JobId(from->job());
   std::vector<LeafInterval> leaves;
-  RETURN_IF_ERROR(Corrupt("leaves done", wire::DecodeIntervals(from->leaves(), &leaves)));
+  RETURN_IF_ERROR(Unreadable("leaves done", wire::DecodeIntervals(from->leaves(), &leaves)));
   to->leaves.assign(leaves.begin(), leaves.end());
   to->tasks_failed = from->tasks_failed();
   to->partial_id = from->partial_id();
   to->partial_tasks = from->partial_tasks();
   to->busy_ns = from->busy_ns();
-  return Corrupt("partial", wire::Decode(from->mutable_partial(), &to->outputs));
+  return Unreadable("partial", wire::Decode(from->mutable_partial(), &to->outputs));
 }
 
 absl::Status DecodeMerged(journal::v1::PartialsMerged* from, PartialsMerged* to) {
@@ -164,8 +164,8 @@ absl::Status DecodeMerged(journal::v1::PartialsMerged* from, PartialsMerged* to)
   to->result.id = from->partial_id();
   to->result.tasks = from->tasks();
   to->result.failed = from->failed();
-  RETURN_IF_ERROR(Corrupt("leaves", wire::DecodeIntervals(from->leaves(), &to->result.leaves)));
-  return Corrupt("partial", wire::Decode(from->mutable_partial(), &to->result.outputs));
+  RETURN_IF_ERROR(Unreadable("leaves", wire::DecodeIntervals(from->leaves(), &to->result.leaves)));
+  return Unreadable("partial", wire::Decode(from->mutable_partial(), &to->result.outputs));
 }
 
 LeavesRetried DecodeRetried(const journal::v1::LeavesRetried& from) {
@@ -194,7 +194,7 @@ absl::Status DecodeEnded(journal::v1::JobEnded* from, DecodedRecord* to) {
       ended.state = static_cast<uint8_t>(JobState::kCancelled);
       break;
     default:
-      return Corrupt(StrCat("a job ended in state ", static_cast<int>(from->state())));
+      return Unreadable(StrCat("a job ended in state ", static_cast<int>(from->state())));
   }
   ended.reason = std::move(*from->mutable_reason());
   to->ended = DecodeTime(from->ended());
@@ -232,9 +232,9 @@ absl::Status DecodeRecord(journal::v1::Record* from, DecodedRecord* to) {
       return absl::OkStatus();
     case Kind::kKernelAnnounced: {
       auto kernel = std::make_shared<KernelInfo>();
-      RETURN_IF_ERROR(
-          Corrupt("kernel",
-                  wire::Decode(from->mutable_kernel_announced()->mutable_kernel(), kernel.get())));
+      RETURN_IF_ERROR(Unreadable(
+          "kernel",
+          wire::Decode(from->mutable_kernel_announced()->mutable_kernel(), kernel.get())));
       to->record = KernelAnnounced{std::move(kernel)};
       return absl::OkStatus();
     }
@@ -249,7 +249,7 @@ absl::Status DecodeRecord(journal::v1::Record* from, DecodedRecord* to) {
     case Kind::KIND_NOT_SET:
       break;
   }
-  return Corrupt("it is of an unknown kind");
+  return Unreadable("it is of an unknown kind");
 }
 
 }  // namespace
@@ -297,7 +297,7 @@ absl::Status DecodeRecords(std::string_view payload,
                            const std::function<absl::Status(DecodedRecord)>& visit) {
   journal::v1::Records records;
   if (!records.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
-    return Corrupt("its framing is broken");
+    return Unreadable("its framing is broken");
   }
   if (records.format_major() != kJournalFormatMajor) {
     return Error(
@@ -322,7 +322,7 @@ std::string EncodeJobSpec(const JobAccepted& accepted) {
 absl::Status DecodeJobSpec(std::string_view bytes, JobAccepted* accepted) {
   journal::v1::JobAccepted message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return Corrupt("the framing of a job's spec is broken");
+    return Unreadable("the framing of a job's spec is broken");
   }
   return DecodeAccepted(&message, accepted);
 }

@@ -73,6 +73,7 @@ TEST_P(KernelsTest, SpinStepsOrJumps) {
     std::vector<uint32_t> work(n);
     for (auto& w : work) w = static_cast<uint32_t>(random_() % 1000);
     if (n > 1) work[1] = 0;
+    if (n > 3) work[2] = 131'075, work[3] = 16'777'221;
     std::vector<uint64_t> value(n), cheap(n);
     for (auto* out : {&value, &cheap}) {
       PackedArgs args;

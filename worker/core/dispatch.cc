@@ -1,5 +1,6 @@
 // Dispatch: which owner's, which job's next piece goes to which lane.
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -8,26 +9,29 @@
 
 namespace tandem::worker {
 
-// First one piece for each lane, then a second one each: fetching overlaps running. Then small
-// ones in turns, as long as a batch has room for them.
+// One piece for each lane first, then a second one each: fetching overlaps running. Then small ones
+// in turns, as long as there is room for them.
 void WorkerCore::Dispatch(MonoTime now, Effects* effects) {
   look_again_ = MonoTime::InfiniteFuture();
-  bool fed = true;
-  for (uint32_t depth = 0; fed && depth < options_.pull.small_pieces_max; ++depth) {
-    fed = depth + 1 < options_.pull.pieces_per_group;
+  absl::InlinedVector<bool, 16> asked(lanes_.size(), false);  // and had no answer
+  while (true) {
+    std::optional<uint32_t> next;
     for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
-      if (HasRoom(lanes_[lane], depth)) fed |= Feed(lane, now, effects);
+      if (asked[lane] || !HasRoom(lanes_[lane])) continue;
+      if (!next || lanes_[lane].in_flight < lanes_[*next].in_flight) next = lane;
     }
+    if (!next) break;
+    asked[*next] = !Feed(*next, now, effects);
   }
   TakeBack(now, effects);
 }
 
-// For one piece more than `depth`?
-bool WorkerCore::HasRoom(const PullLane& lane, uint32_t depth) const {
-  if (lane.in_flight > depth) return false;
+bool WorkerCore::HasRoom(const PullLane& lane) const {
   if (lane.in_flight < options_.pull.pieces_per_group) return true;
-  return lane.unpredicted == 0 && lane.predicted < options_.pull.merge_window &&
-         lane.unproven < options_.pull.unproven_max;
+  const bool far = devices_[lane.device].kind != DeviceKind::kCpu;
+  const absl::Duration window = far ? options_.pull.device_window : options_.pull.merge_window;
+  return lane.in_flight < options_.pull.small_pieces_max && lane.unpredicted == 0 &&
+         lane.predicted < window && lane.unproven < options_.pull.unproven_max;
 }
 
 // The owner's executor, if it can be given a piece for the lane at all.

@@ -20,6 +20,8 @@ struct PullOptions {
   // predicted to take less than this together.
   absl::Duration merge_window = absl::Microseconds(500);
   uint32_t small_pieces_max = 256;
+  // The same for a device, which is far: so much is on its way to it.
+  absl::Duration device_window = absl::Milliseconds(8);
   // Until the job itself is measured: a piece, and all such pieces of a group together. What its
   // data makes of its cost neither the hint nor the kernel's other jobs can tell.
   absl::Duration unproven_max = absl::Milliseconds(2);

@@ -158,7 +158,7 @@ class WorkerCore {
   bool RunsAlone(const JobState& job, PoolEnd end) const;
   // Would nothing else be lost with the executor?
   bool NothingBeside(const OwnersExecutor& executor) const;
-  bool HasRoom(const PullLane& lane, uint32_t depth) const;
+  bool HasRoom(const PullLane& lane) const;
   bool Feed(uint32_t lane, MonoTime now, Effects* effects);
   InFlightPiece* NewPiece(OwnersExecutor* executor, uint32_t lane, JobId job, MonoTime now,
                           PieceId* id);

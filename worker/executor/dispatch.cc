@@ -51,10 +51,10 @@ void Executor::PieceSettled(Piece* piece, const absl::Status& status) {
   lane.ready.push_back(piece);
 }
 
-bool Executor::LaneTakes(const LaneState& lane, double expected_ns) const {
-  if (lane.in_flight == 0) return true;
+bool Executor::LaneTakes(const LaneState& lane, double device_ns) const {
+  if (lane.in_flight < limits_.small_batches_a_lane) return true;
   return lane.in_flight < limits_.batches_a_lane &&
-         (expected_ns <= 0 || expected_ns >= limits_.queue_ns);
+         (device_ns <= 0 || device_ns >= limits_.queue_ns);
 }
 
 void Executor::DispatchLane(uint32_t index) {
@@ -64,7 +64,7 @@ void Executor::DispatchLane(uint32_t index) {
     lane.merges.pop_front();
     RunMerge(merge);
   }
-  while (!lane.ready.empty() && LaneTakes(lane, lane.ready.front()->expected_ns())) {
+  while (!lane.ready.empty() && LaneTakes(lane, lane.ready.front()->device_ns())) {
     std::unique_ptr<Run> run = GatherRun(index);
     AllocateRun(run.get());
     if (!run->pieces.empty()) SubmitRun(std::move(run));
@@ -80,9 +80,9 @@ bool Executor::Joins(const Run& run, const Piece& piece) const {
   }
   if (run.pieces.size() >= limits_.merge_pieces_max) return false;
   // Where nothing is known, only what a task or so takes may be gathered blindly.
-  const double expected = piece.expected_ns();
-  if (expected <= 0 || run.batch.expected_ns <= 0) return piece.job() == first.job();
-  return run.batch.expected_ns + expected <= limits_.merge_ns;
+  const double expected = piece.device_ns();
+  if (expected <= 0 || run.device_ns <= 0) return piece.job() == first.job();
+  return run.device_ns + expected <= limits_.merge_ns;
 }
 
 std::unique_ptr<Executor::Run> Executor::GatherRun(uint32_t index) {
@@ -92,6 +92,7 @@ std::unique_ptr<Executor::Run> Executor::GatherRun(uint32_t index) {
   const auto take = [&](Piece* piece) {
     run->pieces.push_back(piece);
     run->batch.expected_ns += piece->expected_ns();
+    run->device_ns += piece->device_ns();
     run->tasks += static_cast<int64_t>(piece->tasks().size());
   };
   take(ready.front());
@@ -309,10 +310,27 @@ void Executor::FinishPiece(Piece* piece, int64_t failed) {
   ErasePiece(piece);
 }
 
+// How long the next batches of the kernel keep the device busy.
+void Executor::LearnDeviceTime(const Run& run) {
+  const Batch& batch = run.batch;
+  if (!batch.status.ok() || batch.first_launch || batch.grid_ns <= 0 || batch.expected_ns <= 0) {
+    return;
+  }
+  constexpr double kNewest = 0.5;
+  const double seen = static_cast<double>(batch.grid_ns) / batch.expected_ns;
+  for (Piece* piece : run.pieces) {
+    Job* job = piece->job();
+    const auto [known, fresh] = device_time_.try_emplace(job->bound().kernel_identity, seen);
+    if (piece == run.pieces.front() && !fresh) known->second += kNewest * (seen - known->second);
+    job->device_time = known->second;
+  }
+}
+
 // What the run cost is told to each job in it, and to jobs of the kernel still to come.
 void Executor::Learn(const Run& run) {
   const Batch& batch = run.batch;
-  if (device_->properties().own_memory) return;  // What a core takes is not seen here.
+  // What a core takes is not seen here.
+  if (device_->properties().own_memory) return LearnDeviceTime(run);
   if (!batch.status.ok() || batch.busy_ns <= 0 || run.tasks == 0) return;
   const DeviceProperties& device = device_->properties();
   const double threads = static_cast<double>(device.cores) / device.lanes;

@@ -15,6 +15,9 @@
 namespace tandem::worker {
 namespace {
 
+// What a device takes for a second of one core, until a kernel has shown it.
+constexpr double kDeviceTimeGuess = 0.05;
+
 // Jobs whose setup failed are remembered, for the pieces that are already on their way.
 constexpr size_t kBrokenJobsMax = 10'000;
 
@@ -31,9 +34,10 @@ bool RunsOnDevices(const KernelInfo& kernel) {
 ExecutorLimits ExecutorLimits::For(const DeviceProperties& device) {
   ExecutorLimits limits;
   if (!device.own_memory) return limits;
-  limits.merge_ns = 20'000'000;
-  limits.queue_ns = 1'000'000;
+  // Long enough for launch and copies to be nothing, so short that a second one can wait behind.
+  limits.merge_ns = 1'000'000;
   limits.batches_a_lane = 4;
+  limits.small_batches_a_lane = 2;
   // Two of them fit into the start log.
   limits.merge_pieces_max = std::clamp<size_t>(device.slots / 2, 1, limits.merge_pieces_max);
   return limits;
@@ -160,6 +164,10 @@ void Executor::SetUp(executor::v1::JobSetup* setup) {
   const auto factor = kernel_factor_.find((*job)->bound().kernel_identity);
   if (factor != kernel_factor_.end() && (*job)->cost.ns() > 0)
     (*job)->cost.Set((*job)->cost.ns() * factor->second);
+  if (device_->properties().own_memory) {
+    const auto shown = device_time_.find((*job)->bound().kernel_identity);
+    (*job)->device_time = shown != device_time_.end() ? shown->second : kDeviceTimeGuess;
+  }
   // A job that was forgotten and still has pieces in flight is given another life beside them.
   auto& slot = jobs_[id];
   if (slot != nullptr) retired_.push_back(std::move(slot));

@@ -51,12 +51,13 @@ struct ExecutorLimits {
   static ExecutorLimits For(const DeviceProperties& device);
 
   int io_threads = 4;
-  // A batch takes further pieces while it is expected to take less than this on the lane.
+  // A batch takes further pieces while it is expected to take less than this.
   double merge_ns = 500'000;
   size_t merge_pieces_max = 4096;
   // Batches that a lane has at a time.
   uint32_t batches_a_lane = 2;
-  // A busy lane gets another batch only if it is expected to take this long.
+  // A lane that has so many gets another batch only if that is expected to take this long.
+  uint32_t small_batches_a_lane = 1;
   double queue_ns = 200'000;
   // A piece that is expected to take one core so long can be cut short while it runs.
   double cut_ns = 1'000'000;
@@ -118,7 +119,7 @@ class Executor {
   // Pieces and batches (dispatch.cc).
   void PieceSettled(Piece* piece, const absl::Status& status);
   void DispatchLane(uint32_t lane);
-  bool LaneTakes(const LaneState& lane, double expected_ns) const;
+  bool LaneTakes(const LaneState& lane, double device_ns) const;
   std::unique_ptr<Run> GatherRun(uint32_t lane);
   bool Joins(const Run& run, const Piece& piece) const;
   void AllocateRun(Run* run);
@@ -128,6 +129,7 @@ class Executor {
   void HalvePiece(Piece* piece, const Batch& batch);
   void RunDone(Run* run);
   PieceCost CostOf(const Run& run, double share) const;
+  void LearnDeviceTime(const Run& run);
   void FinishPiece(Piece* piece, int64_t failed);
   void Learn(const Run& run);
   void FailPiece(Piece* piece, const absl::Status& status, bool fatal);
@@ -170,6 +172,7 @@ class Executor {
   // Accumulators that are closed and wait for the pieces that run in them.
   std::map<JobAccumulator*, std::shared_ptr<JobAccumulator>> closing_;
   std::map<std::string, double, std::less<>> kernel_factor_;  // measured over hinted cost
+  std::map<std::string, double, std::less<>> device_time_;    // of a kernel: Job::device_time
   uint64_t running_ = 0;  // batches, merges, collections and waits that will complete
   bool shutdown_ = false;
   absl::Status health_;

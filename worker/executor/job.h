@@ -78,6 +78,8 @@ class Job {
   bool may_fail() const { return kernel_->fault_count > 1 || bound_.kernel.host_stages; }
 
   TaskCost cost;
+  // The device's time for what one core would take, as the kernel's last batches have shown.
+  double device_time = 1;
   Usage usage;           // since it was last told
   bool counted = false;  // there is usage to tell
   const std::shared_ptr<OperandUsage> operand_usage = std::make_shared<OperandUsage>();

@@ -51,7 +51,9 @@ class Piece {
   uint32_t lane() const { return lane_; }
   const TaskRange& tasks() const { return plan_.tasks; }
   bool suspect() const { return run_.suspect(); }
+  // Of one core; and of the device.
   double expected_ns() const { return job_->cost.ns() * static_cast<double>(plan_.tasks.size()); }
+  double device_ns() const { return expected_ns() * job_->device_time; }
 
   // Makes the views; true when nothing has to be waited for.
   bool Settle();

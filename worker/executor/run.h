@@ -20,6 +20,7 @@ struct Executor::Run {
   uint32_t lane = 0;
   std::vector<Piece*> pieces;       // beside batch.parts
   std::vector<absl::Status> after;  // what laying out each piece's outputs came to
+  double device_ns = 0;             // expected
   int64_t tasks = 0;
   int64_t host_ns = 0;  // the lane's time around the kernel
 };

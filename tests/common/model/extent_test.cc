@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 // The one extent of an operand, over axes a (0), b (1), c (2) and the scalar s.
-Extent Parse(const std::string& text) {
+Extent ParseExtent(const std::string& text) {
   const absl::StatusOr<Signature> signature =
       Signature::Parse("axis a, axis b, axis c, s:i64, x[" + text + "]:u8 ->");
   EXPECT_TRUE(signature.ok()) << text << ": " << signature.status();
@@ -24,7 +24,7 @@ Extent Parse(const std::string& text) {
 
 int64_t Evaluate(const std::string& text, std::vector<int64_t> axes, int64_t s) {
   const std::vector<int64_t> scalars = {s};
-  return *Parse(text).Evaluate({axes, scalars});
+  return *ParseExtent(text).Evaluate({axes, scalars});
 }
 
 TEST(ExtentTest, EvaluatesWithTheUsualPrecedence) {
@@ -42,7 +42,8 @@ TEST(ExtentTest, OverflowIsAnError) {
   const std::vector<int64_t> axes = {kMax, 2, 64};
   const std::vector<int64_t> scalars = {-1};
   for (const char* text : {"a + 1", "a * b", "b^c", "2^s", "(0 - a) - b"}) {
-    EXPECT_EQ(ReasonOf(Parse(text).Evaluate({axes, scalars}).status()), reason::kTooLarge) << text;
+    EXPECT_EQ(ReasonOf(ParseExtent(text).Evaluate({axes, scalars}).status()), reason::kTooLarge)
+        << text;
   }
 }
 
@@ -64,14 +65,14 @@ TEST(ExtentTest, KnowsItsFormInAnAxis) {
                                                    {"2^a", false, false},
                                                    {"a^2", false, false},
                                                    {"a * b * a", false, false}}) {
-    EXPECT_EQ(Parse(c.text).LinearIn(0), c.linear) << c.text;
-    EXPECT_EQ(Parse(c.text).MultipleOf(0), c.multiple) << c.text;
+    EXPECT_EQ(ParseExtent(c.text).LinearIn(0), c.linear) << c.text;
+    EXPECT_EQ(ParseExtent(c.text).MultipleOf(0), c.multiple) << c.text;
   }
 }
 
 TEST(ExtentTest, LinearFormAgreesWithEvaluation) {
   for (const char* text : {"a", "a + s - 1", "3 * a + 2", "(a + b) * c", "a * b - a + 4^2"}) {
-    const Extent extent = Parse(text);
+    const Extent extent = ParseExtent(text);
     std::vector<int64_t> axes = {0, 5, 7};
     const std::vector<int64_t> scalars = {3};
     const LinearForm form = *extent.EvaluateLinear(0, {axes, scalars});
@@ -85,12 +86,12 @@ TEST(ExtentTest, LinearFormAgreesWithEvaluation) {
 TEST(ExtentTest, TextHasOnlyTheParenthesesItNeeds) {
   const std::vector<std::string> axes = {"a", "b", "c"};
   const std::vector<std::string> scalars = {"s"};
-  EXPECT_EQ(Parse("((a)) + ((b*c))").ToString(axes, scalars), "a + b * c");
-  EXPECT_EQ(Parse("(a+b)*c").ToString(axes, scalars), "(a + b) * c");
-  EXPECT_EQ(Parse("a-(b-c)").ToString(axes, scalars), "a - (b - c)");
-  EXPECT_EQ(Parse("(a-b)-c").ToString(axes, scalars), "a - b - c");
-  EXPECT_EQ(Parse("(2^3)^s").ToString(axes, scalars), "(2^3)^s");
-  EXPECT_EQ(Parse("2^(3^s)").ToString(axes, scalars), "2^3^s");
+  EXPECT_EQ(ParseExtent("((a)) + ((b*c))").ToString(axes, scalars), "a + b * c");
+  EXPECT_EQ(ParseExtent("(a+b)*c").ToString(axes, scalars), "(a + b) * c");
+  EXPECT_EQ(ParseExtent("a-(b-c)").ToString(axes, scalars), "a - (b - c)");
+  EXPECT_EQ(ParseExtent("(a-b)-c").ToString(axes, scalars), "a - b - c");
+  EXPECT_EQ(ParseExtent("(2^3)^s").ToString(axes, scalars), "(2^3)^s");
+  EXPECT_EQ(ParseExtent("2^(3^s)").ToString(axes, scalars), "2^3^s");
 }
 
 }  // namespace

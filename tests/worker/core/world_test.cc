@@ -61,7 +61,9 @@ class World {
   // Every other world has no room for small pieces beyond two.
   static CoreOptions OptionsOf(uint64_t seed) {
     CoreOptions options;
-    if (seed % 2 == 0) options.pull.merge_window = absl::ZeroDuration();
+    if (seed % 2 == 0) {
+      options.pull.merge_window = options.pull.device_window = absl::ZeroDuration();
+    }
     return options;
   }
 

@@ -85,6 +85,28 @@ TEST(ExecutorOnDeviceTest, TenThousandLeasesOfAsManyJobsAreAFewGrids) {
   EXPECT_LE(launches, 200u);  // 50 times fewer
 }
 
+// Pieces of 1000 tasks, of 5 ns of a core and so of 250 ns of a device as it is guessed to be.
+uint64_t BatchesOfEightPieces(double merge_ns) {
+  HarnessOptions options = OnEmulated();
+  options.limits = ExecutorLimits::For(DeviceProperties{.slots = 8192, .own_memory = true});
+  options.limits->merge_ns = merge_ns;
+  Harness h(options);
+  const std::vector<float> x = Count(8000);
+  h.SetUp(1, DoubleSpec(&h, x, 1000));
+  std::vector<LeafRange> pieces;
+  for (uint64_t leaf = 0; leaf < 8; ++leaf) pieces.push_back({leaf, leaf + 1});
+  const std::vector<float> y = ValuesOf<float>(h.RunAll(1, pieces));
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], 2 * x[i]);
+  return h.counter("batches");
+}
+
+TEST(ExecutorOnDeviceTest, APieceThatKeepsTheDeviceBusyIsABatchOfItsOwn) {
+  // Were they joined, all would end together, and nothing would run while more is asked for.
+  EXPECT_EQ(BatchesOfEightPieces(300), 8u);
+  EXPECT_EQ(BatchesOfEightPieces(600), 4u);
+  EXPECT_LT(BatchesOfEightPieces(1e9), 4u);
+}
+
 TEST(ExecutorOnDeviceTest, WhatDoesNotFitTogetherRunsInHalves) {
   HarnessOptions options = OnEmulated(100'000);
   options.engine.memory_bytes = 100'000;

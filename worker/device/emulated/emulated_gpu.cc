@@ -59,7 +59,11 @@ struct EmulatedGpu::Launched {
 };
 
 EmulatedGpu::EmulatedGpu(const EmulatedOptions& options)
-    : options_(options), memory_(options.memory_bytes), timeline_(options.seed) {
+    : options_(options),
+      memory_(options.memory_bytes, options.clock == EmulatedClock::kPaced
+                                        ? EmulatedMemory::Access::kOpen
+                                        : EmulatedMemory::Access::kOnlyGrids),
+      timeline_(options.seed) {
   properties_.model = "emulated";
   properties_.uuid = options.uuid;
   properties_.memory_bytes = options.memory_bytes;

@@ -61,7 +61,9 @@ absl::StatusOr<DeviceAddress> EmulatedMemory::Allocate(uint64_t bytes) {
     return OutOfMemory(bytes, budget_ - used_, budget_);
   }
   uint8_t* const place = static_cast<uint8_t*>(reserved) + kGuard;
-  CHECK(mmap(place, allocation.mapped, PROT_NONE, MAP_SHARED | MAP_FIXED, pages.get(), 0) == place);
+  const int protection = access_ == Access::kOpen ? PROT_READ | PROT_WRITE : PROT_NONE;
+  CHECK(mmap(place, allocation.mapped, protection, MAP_SHARED | MAP_FIXED, pages.get(), 0) ==
+        place);
   allocation.alias = static_cast<uint8_t*>(alias);
   std::memset(allocation.alias, kFresh, bytes);
   std::memset(allocation.alias + bytes, kSlack, allocation.mapped - bytes);
@@ -117,6 +119,7 @@ absl::StatusOr<uint8_t*> EmulatedMemory::ForCopy(DeviceAddress address, uint64_t
 }
 
 void EmulatedMemory::Protect(bool open) {
+  if (access_ == Access::kOpen) return;
   absl::MutexLock lock(&mu_);
   const int protection = open ? PROT_READ | PROT_WRITE : PROT_NONE;
   for (const auto& [address, allocation] : allocations_) {

@@ -5,6 +5,9 @@
 // host's pointers can therefore not be followed into the device, nor a device's address by the
 // host: both end in a fault at once. The second mapping belongs to the copy engine alone.
 //
+// An open memory can be touched at any time: changing what may be touched costs the host more than
+// a short grid, so who keeps times does without.
+//
 // Thread-safety: any thread. Ownership: frees what is left.
 #ifndef TANDEM_WORKER_DEVICE_EMULATED_EMULATED_MEMORY_H_
 #define TANDEM_WORKER_DEVICE_EMULATED_EMULATED_MEMORY_H_
@@ -22,7 +25,10 @@ namespace tandem::worker {
 
 class EmulatedMemory {
  public:
-  explicit EmulatedMemory(uint64_t budget) : budget_(budget) {}
+  enum class Access { kOnlyGrids, kOpen };
+
+  explicit EmulatedMemory(uint64_t budget, Access access = Access::kOnlyGrids)
+      : budget_(budget), access_(access) {}
   ~EmulatedMemory();
   EmulatedMemory(const EmulatedMemory&) = delete;
   EmulatedMemory& operator=(const EmulatedMemory&) = delete;
@@ -68,6 +74,7 @@ class EmulatedMemory {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t budget_;
+  const Access access_;
   mutable absl::Mutex mu_;
   std::map<uint64_t, Allocation> allocations_ ABSL_GUARDED_BY(mu_);  // by address
   uint64_t used_ ABSL_GUARDED_BY(mu_) = 0;
