@@ -32,6 +32,13 @@ namespace tandem::cli {
 
 extern const char kVersion[];
 
+// What a command lists, as one JSON document.
+struct JsonList {
+  std::string kind;
+  nlohmann::ordered_json items = nlohmann::ordered_json::array();
+  nlohmann::ordered_json errors = nlohmann::ordered_json::array();
+};
+
 struct Context {
   // What the flags said; "": not given. Settings hold what is in force.
   std::string address_flag, format_flag;
@@ -61,15 +68,9 @@ struct Context {
   static std::string BinaryDirectory();
 
  private:
-  struct List {
-    std::string kind;
-    nlohmann::ordered_json items = nlohmann::ordered_json::array();
-    nlohmann::ordered_json errors = nlohmann::ordered_json::array();
-  };
-
   void SayAway() const;
 
-  std::optional<List> list_;
+  std::optional<JsonList> list_;
   std::unique_ptr<client::Client> client_;
 };
 
