@@ -485,7 +485,7 @@ void EventLoop::EndEverything() {
       (*call)(View());
     }
   }
-  if (!failed_) {
+  if (!failed_ && committer_->HasRoom()) {  // Else some numbers are left out.
     core_.Close(&effects_);
     Commit(parts_.clock->WallNow());
   }

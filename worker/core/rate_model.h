@@ -1,7 +1,7 @@
 // RateModel: learns how long n units of work take: seconds = fixed + n × slope, from measurements
 // of which the newest count most.
 //
-//   RateModel model;  model.Add(1000, 0.0021);  if (model.known()) model.Predict(5000);
+//   RateModel model;  model.Add(1000, 0.0021);  if (model.known()) … model.fixed() + 5000 * model.slope()
 //
 // A least-squares line over exponentially decayed measurements. While their sizes are too much
 // alike to tell the two numbers apart, the fixed part stays what it was and the slope takes the
@@ -41,7 +41,6 @@ class RateModel {
   // Seconds a unit, > 0. REQUIRES: known(), as all below.
   double slope() const { return slope_; }
   double fixed() const { return sums_.fixed; }
-  double Predict(double units) const { return sums_.fixed + units * slope_; }
 
  private:
   void Fit();
