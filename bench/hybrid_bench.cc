@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <sys/types.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -17,13 +16,13 @@
 #include <iterator>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bench/support/bare.h"
 #include "bench/support/cluster.h"
 #include "bench/support/report.h"
 #include "common/base/strings.h"
+#include "tbb/global_control.h"
 
 namespace tandem::bench {
 namespace {
@@ -76,12 +75,13 @@ std::vector<uint32_t> Work(int64_t tasks, bool uneven) {
 
 // Of a task on one core, in a bare loop.
 double SecondsATask() {
-  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  // Two threads of one core would seem to take longer each.
+  const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
   constexpr int64_t kTasks = 20'000;
   (void)BareSpin(kTasks / 10, kStepsATask);
   const Stopwatch watch;
   (void)BareSpin(kTasks, kStepsATask);
-  return watch.Seconds() * cores / kTasks;
+  return watch.Seconds() / kTasks;
 }
 
 // Workers that start from now on have emulated devices that are so many times as fast as a core.

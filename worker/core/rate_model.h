@@ -1,7 +1,8 @@
 // RateModel: learns how long n units of work take: seconds = fixed + n × slope, from measurements
 // of which the newest count most.
 //
-//   RateModel model;  model.Add(1000, 0.0021);  if (model.known()) … model.fixed() + 5000 * model.slope()
+//   RateModel model;  model.Add(1000, 0.0021);
+//   if (model.known()) seconds = model.fixed() + 5000 * model.slope();
 //
 // A least-squares line over exponentially decayed measurements. While their sizes are too much
 // alike to tell the two numbers apart, the fixed part stays what it was and the slope takes the
