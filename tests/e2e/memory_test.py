@@ -198,6 +198,7 @@ class StreamingTest(unittest.TestCase):
         n = 16 << 20  # 64 MiB an operand, and as much comes out
         with Processes(BIN) as cluster:
             cluster.start_master()
+            cluster.keep_nothing_freed()
             cluster.environment["TANDEM_EMULATED"] = f"memory={4 * MIB}"
             cluster.start_worker("w", "--emulated-gpus", "1", "--local-data", "never", "--cache-size", "16MiB",
                                  "--pinned-memory", "16MiB")
