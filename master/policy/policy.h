@@ -5,11 +5,11 @@
 //   ExplainGrant(options, view)  == "2 leases of 256 leaves, 0.25 s each: …"
 //
 // Sizes: a lease is predicted to take at most `lease_seconds_max` while a smaller node exists, and
-// at most half of the worker's share of what is still free, so leases shrink towards the end. A
-// kernel that this worker has not measured starts at one leaf; the core doubles `probe_leaves` with
-// each commit. Of a job of which nobody has finished anything yet no more is handed out than
-// bridges the latency: what other jobs of its kernel took may be wrong for it by orders of
-// magnitude.
+// at most half of the worker's share of what is still free, so leases shrink towards the end: down
+// to what takes as long as a message. A kernel that this worker
+// has not measured starts at one leaf; the core doubles `probe_leaves` with each commit. Of a job
+// of which nobody has finished anything yet no more is handed out than bridges the latency: what
+// other jobs of its kernel took may be wrong for it by orders of magnitude.
 //
 // Queue: a worker holds what it can run at once and, beyond that, enough to bridge
 // `latency_factor` × (round trip + commit), at least one lease: short in seconds, so that priority,

@@ -150,11 +150,13 @@ Puller::Decision Puller::Ask(uint32_t device, MonoTime now, const Rest& rest) co
   double target = options_.probe_seconds;
   if (proven) {
     const bool alone = Alone();
-    const double of_rest = alone ? options_.quantum_of_rest_alone : options_.quantum_of_rest;
-    const double quantum = std::max(options_.quantum_fixed_costs * fixed, of_rest * ends.all);
-    target = std::min(quantum, (ends.all - self.free_in) / 2);
-    target = std::max(target,
-                      (alone ? options_.quantum_fixed_costs : options_.least_fixed_costs) * fixed);
+    target = (ends.all - self.free_in) / 2;
+    if (!alone) {
+      target = std::min(target, std::max(options_.quantum_fixed_costs * fixed,
+                                         options_.quantum_of_rest * ends.all));
+    }
+    target = std::max(
+        target, (alone ? options_.least_fixed_costs_alone : options_.least_fixed_costs) * fixed);
     target = std::min(target, options_.piece_seconds_max);
   }
   const double leaves =

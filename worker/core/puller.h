@@ -13,7 +13,8 @@
 //   what remains  the pool and the share still to come, as seconds of all devices together
 //   a pull        <= rate × min(quantum, half of what remains)
 //   quantum       max(8 × fixed cost, 2 % of what remains)
-//   alone         a device that nobody helps takes more at a time: only overhead counts
+//   alone         a device that nobody helps takes half of what remains, and never less than 32
+//                 fixed costs: only overhead counts
 //   no pull       that would end after the others could have finished all that remains
 //   a steal       when the pool has nothing: of the piece that ends last, so many of its unstarted
 //                 leaves, from its far end, that both devices end at the same time
@@ -43,15 +44,15 @@
 namespace tandem::worker {
 
 struct PullerOptions {
-  double probe_seconds = 1e-3;         // the first pull, by prediction
-  double quantum_fixed_costs = 8;      // quantum = max(8 × fixed cost,
-  double quantum_of_rest = 0.02;       //               2 % of what remains);
-  double quantum_of_rest_alone = 0.1;  //              10 % for who pulls alone
-  double least_fixed_costs = 2;        // a piece shorter than this is mostly overhead
-  double piece_seconds_max = 0.5;      // the longest pull
-  double memory_pieces = 12;           // at least so many of its last pieces a rate remembers
-  double caution = 3;                  // standard deviations of a leaf's time that are allowed for
-  double steal_gain_seconds = 50e-6;   // the least by which a steal must end earlier
+  double probe_seconds = 1e-3;          // the first pull, by prediction
+  double quantum_fixed_costs = 8;       // quantum = max(8 × fixed cost,
+  double quantum_of_rest = 0.02;        //               2 % of what remains);
+  double least_fixed_costs = 2;         // a piece shorter than this is mostly overhead
+  double least_fixed_costs_alone = 32;  // where nobody else is to end at the same time
+  double piece_seconds_max = 0.5;       // the longest pull
+  double memory_pieces = 12;            // at least so many of its last pieces a rate remembers
+  double caution = 3;                   // standard deviations of a leaf's time that are allowed for
+  double steal_gain_seconds = 50e-6;    // the least by which a steal must end earlier
 };
 
 // GPUs pull from the front of the pool, CPUs from its back.

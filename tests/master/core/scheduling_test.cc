@@ -211,31 +211,31 @@ TEST_F(RatesTest, ACheapJobOfADearKernelIsLeasedInLargeAmountsOnceItIsMeasured) 
 TEST_F(RatesTest, AWorkerThatComesLateGetsItsShareOfADearJobThatIsAllHandedOut) {
   const WorkerId busy = h_.Attach("busy");
   h_.Rate(busy, "map", 1e9);
-  const JobId dear = h_.Submit({.tasks = 800});
+  const JobId dear = h_.Submit({.tasks = 1024});
   std::vector<Grant> grants = h_.Take<Grant>(busy);
   uint64_t out = LeavesOf(grants, dear);
-  ASSERT_EQ(out, 800u) << "cheap, as far as anybody knows";
+  ASSERT_EQ(out, 1024u) << "cheap, as far as anybody knows";
   Commit(busy, grants[0], 10, absl::Milliseconds(16));
   h_.Attach("late");
   const std::vector<Recall> recalls = h_.Take<Recall>(busy);
   ASSERT_FALSE(recalls.empty());
   uint64_t recalled = 0;
   for (const Recall& recall : recalls) recalled += recall.leaves.count;
-  EXPECT_NEAR(static_cast<double>(recalled), 395, 40) << "about as fast as the other";
+  EXPECT_NEAR(static_cast<double>(recalled), 507, 50) << "about as fast as the other";
 }
 
 TEST_F(RatesTest, LeavesOfWhichNothingIsHeardAreTakenToNeedAsLongAgain) {
   const WorkerId silent = h_.Attach("silent");
   h_.Rate(silent, "map", 1e9);
-  const JobId dear = h_.Submit({.tasks = 800});
-  ASSERT_EQ(LeavesOf(h_.Take<Grant>(silent), dear), 800u);
+  const JobId dear = h_.Submit({.tasks = 1024});
+  ASSERT_EQ(LeavesOf(h_.Take<Grant>(silent), dear), 1024u);
   const WorkerId late = h_.Attach("late");
   EXPECT_TRUE(h_.Take<Recall>(silent).empty()) << "predicted to end in a microsecond";
   h_.Advance(absl::Milliseconds(100));
   h_.Pulse(late);
   uint64_t recalled = 0;
   for (const Recall& recall : h_.Take<Recall>(silent)) recalled += recall.leaves.count;
-  EXPECT_EQ(recalled, 400u) << "half of what may take another tenth of a second";
+  EXPECT_EQ(recalled, 512u) << "half of what may take another tenth of a second";
 }
 
 TEST_F(RatesTest, WhatAJobTookLendsItsSpeedToNoOtherJob) {

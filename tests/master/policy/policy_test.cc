@@ -67,6 +67,20 @@ TEST(PolicyTest, LeasesShrinkTowardsTheEnd) {
   EXPECT_EQ(last, 1u);
 }
 
+TEST(PolicyTest, LeasesShrinkToALatencysWorthAndNoFurther) {
+  GrantView view = Measured(1e-5);
+  view.share = 0.5;
+  view.latency_seconds = 0.005;  // 500 leaves; a power of two of them is 256
+  for (uint64_t free : {1'000'000, 4000, 2000, 1030}) {
+    view.free_leaves = free;
+    const uint64_t leaves = PlanGrant({}, view).lease_leaves;
+    EXPECT_GE(leaves, 256u) << free;
+    EXPECT_LE(leaves, std::max<uint64_t>(256, free / 4)) << free;
+  }
+  view.free_leaves = 128;
+  EXPECT_EQ(PlanGrant({}, view).lease_leaves, 64u) << "but never more than its share";
+}
+
 TEST(PolicyTest, NobodyTakesMoreThanItsShareOfWhatIsLeft) {
   GrantView view = Measured(1e-6);
   view.free_leaves = 100;

@@ -48,17 +48,17 @@ TEST(AccumulatorsTest, APartialIsPushedWhenTheWorkIsTwentyTimesItsPush) {
   CoreDriver driver;
   driver.Attach({job});
   driver.Give(1, 1, 0, 1000);
-  absl::Duration work;
+  absl::Duration work, busy;
   while (driver.Of<FlushJob>().empty()) {
     ASSERT_FALSE(driver.pieces().empty());
     const RunPiece piece = driver.pieces()[0];
-    const absl::Duration busy = absl::Milliseconds(static_cast<double>(piece.leaves.count));
+    busy = absl::Milliseconds(static_cast<double>(piece.leaves.count));
     work += busy;
     driver.Do(driver.Accumulated(piece, busy));
     ASSERT_LT(work, absl::Seconds(1));
   }
   EXPECT_GE(work, absl::Milliseconds(200));
-  EXPECT_LE(work, absl::Milliseconds(300));  // a piece more: a tenth of the rest
+  EXPECT_LT(work - busy, absl::Milliseconds(200)) << "not before the last piece";
 }
 
 TEST(AccumulatorsTest, AnIdleAccumulatorLingersOnlyWhileMoreMayCome) {
@@ -76,18 +76,24 @@ TEST(AccumulatorsTest, AnIdleAccumulatorLingersOnlyWhileMoreMayCome) {
 TEST(AccumulatorsTest, TheBacklogIsToldEachTimeItHasHalvedWhileLeavesWaitInAnAccumulator) {
   CoreDriver driver;
   driver.Attach({SumJob(1, 1000, 0)});
-  driver.Give(1, 1, 0, 10);
-  std::vector<uint64_t> told;
+  driver.Give(1, 1, 0, 100);
+  uint64_t left = 100, known = 100;
+  std::vector<uint64_t> told, expected;
   while (!driver.pieces().empty()) {
-    driver.Do(driver.Accumulated(driver.pieces()[0], absl::Milliseconds(20)));
+    const RunPiece piece = driver.pieces()[0];
+    left -= piece.leaves.count;
+    // The first tells what the job costs; an empty backlog comes with the partial.
+    if (left > 0 && (expected.empty() || left <= known / 2)) expected.push_back(known = left);
+    driver.Do(driver.Accumulated(piece, absl::Milliseconds(20)));
     for (const Report& report : driver.effects().reports) {
       for (const Backlog& backlog : report.backlogs) {
-        EXPECT_EQ(backlog.granted, 10u);
+        EXPECT_EQ(backlog.granted, 100u);
         told.push_back(backlog.leaves);
       }
     }
   }
-  EXPECT_THAT(told, ElementsAre(9, 4, 2, 1));
+  EXPECT_GE(told.size(), 3u);
+  EXPECT_EQ(told, expected);
 }
 
 TEST(AccumulatorsTest, WithItsExecutorAnAccumulatorIsLostAndItsPiecesRunAgainWithoutBlame) {

@@ -85,10 +85,10 @@ TEST(PullerTest, WhoPullsAloneTakesMoreAtATime) {
   puller.Lost(other);
   puller.Took(alone, 1, 100, At(0));
   puller.Finished(alone, 1, At(0.01), Launch::kWarm, /*measured=*/1e-3);
-  // Nobody has to end together with it: a tenth of the rest, and never under eight fixed costs.
-  EXPECT_NEAR(static_cast<double>(puller.Ask(alone, At(1), {100'000, 0}).leaves), 10'000, 2);
+  // Nobody has to end together with it: half of the rest, and never under 32 fixed costs.
+  EXPECT_NEAR(static_cast<double>(puller.Ask(alone, At(1), {100'000, 0}).leaves), 50'000, 2);
   EXPECT_EQ(puller.Ask(alone, At(1), {600, 0}).leaves, 600u);
-  EXPECT_NEAR(static_cast<double>(puller.Ask(alone, At(1), {1000, 0}).leaves), 800, 2);
+  EXPECT_NEAR(static_cast<double>(puller.Ask(alone, At(1), {4'000, 0}).leaves), 3'200, 2);
 }
 
 TEST(PullerTest, WhatADeviceMeasuredItselfHasNoFixedCostInIt) {
