@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A CPU and emulated devices on one job: who may run it, the same bytes from each, and what is said of it."""
+import glob
 import json
 import re
 import unittest
@@ -9,6 +10,20 @@ from processes import Processes, wait_for
 
 OPTIONS = ("black_scholes", "spot=uniform(seed=1,lo=50,hi=150)", "strike=uniform(seed=2,lo=50,hi=150)",
            "years=uniform(seed=3,lo=0,hi=2)", "rate=0.02", "volatility=0.3", "n=400000")
+
+
+# Of the threads that run bodies, or host stages of grids: see nice(2).
+def nice_by_device(cluster):
+    found = {}
+    for pid in cluster.executors():
+        with open(f"/proc/{pid}/cmdline") as file:
+            device = re.search(r"--device=(\w+)", file.read()).group(1)
+        for stat in glob.glob(f"/proc/{pid}/task/*/stat"):
+            with open(stat) as file:
+                name, rest = re.match(r"\d+ \((.*)\) (.*)", file.read()).groups()
+            if name == "tandem-core":
+                found.setdefault(device, set()).add(int(rest.split()[16]))
+    return found
 
 
 class DevicesTest(ClusterCase):
@@ -58,6 +73,17 @@ class DevicesTest(ClusterCase):
         shares, text = self.shares(self.run_on("auto", *pi))
         self.assertEqual(set(shares), {"emulated", "cpu"}, text)
         self.assertEqual(sum(shares.values()), 2_000_000_000)
+
+    def test_bodies_on_cores_give_way_to_what_devices_wait_for_and_only_where_there_are_devices(self):
+        self.run_on("cpu", *OPTIONS)
+        self.run_on("gpu", *OPTIONS)
+        self.assertEqual(nice_by_device(self.cluster), {"cpu": {10}, "emulated": {0}})
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            cluster.start_worker("plain")
+            cluster.wait_attached(1)
+            cluster.tandem("run", *OPTIONS)
+            self.assertEqual(nice_by_device(cluster), {"cpu": {0}})
 
     def test_a_job_for_a_gpu_waits_where_there_is_none_and_says_why(self):
         with Processes(BIN) as cluster:

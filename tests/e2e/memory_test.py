@@ -167,7 +167,7 @@ class MemoryTest(unittest.TestCase):
         up = sum(line["bytes_up"] for line in used)
         self.assertGreaterEqual(up, x + w)
         pieces = sum(line["pieces"] for line in used)
-        self.assertGreater(pieces, 20)
+        self.assertGreater(pieces, 3)
         # Small broadcasts travel with each batch, beside the parts.
         self.assertLess(up, x + pieces * (w + 8192))
         self.assertGreaterEqual(sum(line["bytes_down"] for line in used), result)

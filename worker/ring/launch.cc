@@ -51,6 +51,8 @@ absl::Status SetField(std::string_view name, std::string_view value, ExecutorLau
     return ParseNumber(name, value, &launch->mapped_bytes_max);
   } else if (name == "parent-pid") {
     return ParseNumber(name, value, &launch->parent_pid);
+  } else if (name == "beside-devices") {
+    launch->beside_devices = value == "yes";
   } else if (name == "local-data") {
     launch->local_data = value == "auto";
   } else if (name == "cores") {
@@ -92,6 +94,7 @@ std::vector<std::string> ToArguments(const ExecutorLaunch& launch) {
       StrCat("--directory=", launch.directory),
       StrCat("--cores=", FormatCpuList(launch.cores)),
       StrCat("--groups=", launch.groups),
+      StrCat("--beside-devices=", launch.beside_devices ? "yes" : "no"),
       StrCat("--local-data=", launch.local_data ? "auto" : "never"),
       StrCat("--cache-bytes=", launch.cache_bytes_max),
       StrCat("--memory=", launch.memory),

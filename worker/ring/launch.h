@@ -33,6 +33,7 @@ struct ExecutorLaunch {
   std::string directory;                      // an own folder of this owner: its cache lies here
   std::vector<uint32_t> cores;                // the CPUs it may use; never empty
   uint32_t groups = 0;                        // core groups; 0: one a NUMA node or last-level cache
+  bool beside_devices = false;                // its bodies give way to what devices' executors do
   std::vector<std::string> kernel_libraries;  // files, each found good by a probe
   bool local_data = true;                     // the master's own files may be mapped (same host)
   uint64_t cache_bytes_max = 0;               // 0: the executor's default

@@ -50,6 +50,7 @@ void ExecutorFleet::Start(const StartExecutor& effect, std::vector<Event>* event
   launch.start_page = identity_->StartPagePath(effect.executor);
   launch.local_data = local_data_;
   launch.kernel_libraries = kernel_libraries_;
+  launch.beside_devices = has_devices_ && effect.device == "cpu";
   std::error_code error;
   std::filesystem::create_directories(launch.directory, error);
   const bool cuda = launch.device.starts_with(kCudaDevice);

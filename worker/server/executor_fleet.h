@@ -75,6 +75,8 @@ class ExecutorFleet {
 
   // For executors started from now on.
   void UseKernelLibraries(std::vector<std::string> files) { kernel_libraries_ = std::move(files); }
+  // Do devices of this worker share its cores? For executors started from now on.
+  void HasDevices(bool has) { has_devices_ = has; }
   // May executors map the master's files? For those started from now on.
   void AllowLocalData(bool allow) { local_data_ = allow; }
   // Where the master takes staging over; "": nowhere. What was handed over before is not any more.
@@ -158,6 +160,7 @@ class ExecutorFleet {
   const FleetOptions options_;
   const Identity* const identity_;
   Clock* const clock_;
+  bool has_devices_ = false;
   bool local_data_ = false;
   std::string handover_path_;
   std::vector<std::string> kernel_libraries_;

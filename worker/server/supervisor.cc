@@ -101,6 +101,7 @@ absl::Status Supervisor::Run() {
   RETURN_IF_ERROR(FindKernels());
   RETURN_IF_ERROR(FindEmulated());
   if (cuda != nullptr) RETURN_IF_ERROR(FindCuda(cuda.get()));
+  fleet_.HasDevices(devices_.size() > 1);
   WarnOfUnknownDevices();
   RecallLearned();
   events_.push_back(std::move(former));

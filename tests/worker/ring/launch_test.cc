@@ -19,6 +19,7 @@ ExecutorLaunch Example() {
   launch.directory = "/var/lib/tandem/w/owner-ada";
   launch.cores = {0, 1, 2, 8};
   launch.groups = 2;
+  launch.beside_devices = true;
   launch.kernel_libraries = {"/opt/k/a.so", "/usr/lib/k/b=c.so"};
   launch.local_data = false;
   launch.cache_bytes_max = 1 << 30;

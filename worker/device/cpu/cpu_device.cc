@@ -23,7 +23,7 @@ uint32_t CpuDevice::SlotsOf(const std::vector<CoreGroup>& groups) {
 }
 
 CpuDevice::CpuDevice(const std::vector<CoreGroup>& groups, const MachineInfo& machine,
-                     StartLog* log)
+                     StartLog* log, int nice)
     : log_(log), pool_(kIdleBytesMax), slots_(SlotsOf(groups)) {
   properties_.kind = DeviceKind::kCpu;
   properties_.model = machine.cpu_model;
@@ -34,7 +34,7 @@ CpuDevice::CpuDevice(const std::vector<CoreGroup>& groups, const MachineInfo& ma
   Lane::AllowThreads(properties_.cores);
   uint32_t first_slot = 0;
   for (const CoreGroup& group : groups) {
-    lanes_.push_back(std::make_unique<Lane>(group, first_slot));
+    lanes_.push_back(std::make_unique<Lane>(group, first_slot, nice));
     first_slot += Lane::SlotsOf(group);
   }
   here_ = std::make_unique<SoloCrew>(first_slot);

@@ -26,7 +26,9 @@ class CpuDevice final : public Device {
   // Slots that a device over these groups has: for sizing a start log before there is a device.
   static uint32_t SlotsOf(const std::vector<CoreGroup>& groups);
 
-  CpuDevice(const std::vector<CoreGroup>& groups, const MachineInfo& machine, StartLog* log);
+  // `nice`: of its threads, as nice(2) has it.
+  CpuDevice(const std::vector<CoreGroup>& groups, const MachineInfo& machine, StartLog* log,
+            int nice = 0);
   ~CpuDevice() override;
 
   const DeviceProperties& properties() const override { return properties_; }

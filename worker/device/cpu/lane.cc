@@ -2,11 +2,13 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -32,8 +34,8 @@ cpu_set_t MaskOf(const CoreGroup& group) {
 // Binds each thread that enters the arena to the group. A thread may come from another arena.
 class Binder final : public tbb::task_scheduler_observer {
  public:
-  Binder(tbb::task_arena& arena, const CoreGroup& group)
-      : tbb::task_scheduler_observer(arena), mask_(MaskOf(group)) {
+  Binder(tbb::task_arena& arena, const CoreGroup& group, int nice)
+      : tbb::task_scheduler_observer(arena), mask_(MaskOf(group)), nice_(nice) {
     observe(true);
   }
   ~Binder() override { observe(false); }
@@ -44,6 +46,8 @@ class Binder final : public tbb::task_scheduler_observer {
     // Refused only when the allowed set has shrunk meanwhile; then the thread floats.
     (void)pthread_setaffinity_np(pthread_self(), sizeof(mask_), &mask_);
     (void)pthread_setname_np(pthread_self(), "tandem-core");
+    // Of a thread alone: Linux knows no other. Becoming nicer is never refused.
+    if (nice_ > 0) (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice_);
     bound = number_;
   }
 
@@ -54,21 +58,22 @@ class Binder final : public tbb::task_scheduler_observer {
   }
   const uint64_t number_ = NextNumber();  // Of all binders ever.
   const cpu_set_t mask_;
+  const int nice_;
 };
 
 }  // namespace
 
 struct Lane::Arena {
-  explicit Arena(const CoreGroup& group)
-      : arena(group.threads, /*reserved_for_masters=*/0), binder(arena, group) {}
+  Arena(const CoreGroup& group, int nice)
+      : arena(group.threads, /*reserved_for_masters=*/0), binder(arena, group, nice) {}
   tbb::task_arena arena;
   Binder binder;
 };
 
-Lane::Lane(const CoreGroup& group, uint32_t first_slot)
+Lane::Lane(const CoreGroup& group, uint32_t first_slot, int nice)
     : first_slot_(first_slot),
       threads_(static_cast<uint32_t>(group.threads)),
-      arena_(std::make_unique<Arena>(group)) {}
+      arena_(std::make_unique<Arena>(group, nice)) {}
 
 Lane::~Lane() {
   absl::MutexLock lock(&mu_);

@@ -30,7 +30,8 @@ namespace tandem::worker {
 class Lane final : public Crew {
  public:
   // Slots [first_slot, first_slot + SlotsOf(group)) are this lane's.
-  Lane(const CoreGroup& group, uint32_t first_slot);
+  // `nice`: of its threads, as nice(2) has it.
+  Lane(const CoreGroup& group, uint32_t first_slot, int nice = 0);
   ~Lane() override;  // waits until the queue is empty
 
   static uint32_t SlotsOf(const CoreGroup& group);
