@@ -40,7 +40,6 @@ class Binder {
     if (spec_.name.empty()) spec_.name = kernel_.name;
     spec_.kernel = job_.kernel_identity;
     spec_.split_axis = job_.split_axis;
-    spec_.grain = job_.grain();
     job_.spec = std::move(spec_);
     job_.kernel = kernel_;
     RETURN_IF_ERROR(Pin());
@@ -278,9 +277,10 @@ absl::Status Binder::BindTasks() {
   ASSIGN_OR_RETURN(const double units,
                    UnitsPerTask(kernel_.cost, signature_, job_.axes, job_.scalars));
   job_.ns_per_task = kernel_.cost.ns_per_unit * units;
-  const uint64_t grain =
-      spec_.grain != 0 ? spec_.grain : DefaultGrain(kernel_.cost, job_.ns_per_task);
-  job_.tree = RangeTree(tasks, std::min(grain, RangeTree::kTasksMax));
+  if (spec_.grain == 0) spec_.grain = DefaultGrain(kernel_.cost, job_.ns_per_task);
+  spec_.grain = std::min(spec_.grain, RangeTree::kTasksMax);
+  // What a leaf is expected to take is told by its tasks: those that are there.
+  job_.tree = RangeTree(tasks, std::min(spec_.grain, std::max<uint64_t>(tasks, 1)));
   return absl::OkStatus();
 }
 

@@ -184,11 +184,12 @@ class TraceTest(Case):
                     size += int(found.group(3))
         return count, size
 
-    def test_jobs_of_a_task_each_that_wait_together_are_told_apart(self):
-        cluster = self.traced({})
+    def run_jobs_of_a_task(self, count, environment):
+        """As many jobs, queued before there is work again; what each gave, and its words."""
+        cluster = self.traced(environment)
         cluster.tandem("worker", "drain", "w")
         words = [("black_scholes", f"spot=constant({80 + i})", "strike=constant(100)", "years=constant(1)",
-                  f"rate=0.0{1 + i % 9}", "volatility=0.3", "n=1") for i in range(40)]
+                  f"rate=0.0{1 + i % 9}", "volatility=0.3", "n=1") for i in range(count)]
         jobs = [cluster.submit(*each, "--device", "gpu") for each in words]
         cluster.tandem("worker", "resume", "w")
         found = []
@@ -198,12 +199,22 @@ class TraceTest(Case):
             cluster.tandem("job", "results", str(job), "--out", f"call=@{place}")
             with open(place, "rb") as file:
                 found.append({"call": file.read()})
-        self.assertEqual(len({each["call"] for each in found}), len(jobs))
+        return cluster, words, found
+
+    def test_jobs_of_a_task_each_that_wait_together_are_told_apart(self):
+        cluster, words, found = self.run_jobs_of_a_task(40, {})
+        self.assertEqual(len({each["call"] for each in found}), len(words))
         for i in (0, 7, 33):  # by the CPU, each alone
             self.assertEqual(found[i], result(cluster, words[i], "call", "cpu")[0])
         launches = sum(self.calls("cudaLaunchKernel")[0].values())
-        self.assertLess(launches, len(jobs))  # worker_cuda_test counts what is there at once
         self.assertLessEqual(sum(self.calls("cudaMemcpyAsync")[0].values()), 2 * launches)
+
+    def test_jobs_of_a_task_each_that_wait_together_are_a_few_grids(self):
+        # Also where a grid takes its time, and all the others come meanwhile.
+        for environment in ({}, {"SOFTCUDA_DELAY_US": "5000"}):
+            self.run_jobs_of_a_task(60, environment)
+            launches = sum(self.calls("cudaLaunchKernel")[0].values())
+            self.assertLessEqual(launches, 15, environment)  # 3 to 6, and those that began before others had come
 
     def test_what_is_small_is_not_copied_and_what_is_not_goes_up_once(self):
         cluster = self.traced({})

@@ -92,6 +92,12 @@ Prediction DeviceModel::LineOf(const Kernel& kernel, double hint) const {
   };
   add(kernel.host, unit, &BatchSeconds::host, &line);
   add(kernel.grid, unit, &BatchSeconds::grid, &line);
+  if (const double most = kOfHintMax * hint;
+      runs_grids_ && hint > 0 && line.per_task.grid > most && kernel.grid.sums().n > 0) {
+    const double tasks = kernel.grid.sums().n / kernel.grid.sums().weight / unit;  // of a batch
+    line.fixed.grid += (line.per_task.grid - most) * tasks;
+    line.per_task.grid = most;
+  }
   line.per_task.grid = std::max(line.per_task.grid, kTaskSecondsMin);
   add(up_, kernel.bytes_up / kernel.tasks, &BatchSeconds::up, &line);
   add(down_, kernel.bytes_down / kernel.tasks, &BatchSeconds::down, &line);

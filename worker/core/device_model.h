@@ -118,6 +118,12 @@ class DeviceModel {
 
   explicit DeviceModel(size_t kernels_max = kKernelsMax) : kernels_max_(kernels_max) {}
 
+  // Its batches are grids from now on, which have a price of their own, however little is in them:
+  // of small batches of one size alone it cannot be told from what the tasks cost. So a task is
+  // predicted to take no more than so many times its hint; the rest is the grid's.
+  static constexpr double kOfHintMax = 100;
+  void RunsGrids() { runs_grids_ = true; }
+
   // False: a size or a time makes no sense, and nothing was learned.
   bool Learn(const ModelKey& key, const BatchSize& size, const BatchMeasured& measured,
              MonoTime now);
@@ -153,6 +159,7 @@ class DeviceModel {
   void ForgetOldest();
 
   size_t kernels_max_;
+  bool runs_grids_ = false;
   RateModel up_, down_;
   Kernels kernels_;
   uint64_t last_use_ = 0;

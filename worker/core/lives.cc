@@ -18,6 +18,7 @@ void WorkerCore::On(DeviceFound event, MonoTime, Effects*) {
     device->name = event.device;
     device->kind = event.kind;
     device->model = std::move(event.model);
+    if (event.kind != DeviceKind::kCpu) device->learned.RunsGrids();
   }
   device->budget_bytes = std::min(event.budget_bytes, kBudgetMax);
   device->kernels.emplace(event.kernels.begin(), event.kernels.end());

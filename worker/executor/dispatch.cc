@@ -15,6 +15,8 @@ namespace {
 
 // Pieces that gather in larger partials never run on the loop.
 constexpr uint64_t kPartialHereBytes = 16 << 10;
+// What a grid takes beyond so many times what its tasks take one core is the price of a grid.
+constexpr double kDeviceTimeMax = 100;
 
 void CountStages(const PieceCost& cost, Usage* usage) {
   usage->up_ns += cost.up_ns;
@@ -310,14 +312,16 @@ void Executor::FinishPiece(Piece* piece, int64_t failed) {
   ErasePiece(piece);
 }
 
-// How long the next batches of the kernel keep the device busy.
+// How long the next batches of the kernel keep the device busy by what is in them: more tasks in a
+// grid do not pay its price again.
 void Executor::LearnDeviceTime(const Run& run) {
   const Batch& batch = run.batch;
   if (!batch.status.ok() || batch.first_launch || batch.grid_ns <= 0 || batch.expected_ns <= 0) {
     return;
   }
   constexpr double kNewest = 0.5;
-  const double seen = static_cast<double>(batch.grid_ns) / batch.expected_ns;
+  const double seen =
+      std::min(static_cast<double>(batch.grid_ns) / batch.expected_ns, kDeviceTimeMax);
   for (Piece* piece : run.pieces) {
     Job* job = piece->job();
     const auto [known, fresh] = device_time_.try_emplace(job->bound().kernel_identity, seen);

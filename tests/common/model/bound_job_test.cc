@@ -81,6 +81,23 @@ TEST(ValidateAndBindTest, RecordsWhatItFilledInAndBindsItAgainTheSame) {
   EXPECT_TRUE(*again == *job);
 }
 
+TEST(ValidateAndBindTest, ALeafHasNoMoreTasksThanTheJob) {
+  KernelInfo kernel;
+  kernel.name = "noop";
+  kernel.signature = *Signature::Parse("axis n -> y[n]:u8");
+  JobSpec spec;
+  spec.kernel = "noop";
+  for (const uint64_t grain : {uint64_t{1000}, uint64_t{5}, uint64_t{3}}) {
+    spec.axis_extents["n"] = 5;
+    spec.grain = grain;
+    const absl::StatusOr<BoundJob> job = ValidateAndBind(spec, kernel);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->grain(), std::min<uint64_t>(grain, 5));
+    EXPECT_EQ(job->spec.grain, grain) << "as it was asked for";
+    EXPECT_EQ(job->tree.leaf_count(), grain < 5 ? 2u : 1u);
+  }
+}
+
 TEST(ValidateAndBindTest, GrainComesFromUserThenHintThenCost) {
   JobSpec spec = BlackScholesJob();
   KernelInfo kernel = BlackScholes();
@@ -101,7 +118,7 @@ TEST(ValidateAndBindTest, CostHintsFollowExtentsAndScalars) {
   spec.kernel = "asian";
   spec.operands["x"] = Iota(DType::kF32, {10, 4});
   EXPECT_EQ(ValidateAndBind(spec, kernel)->ns_per_task, 400);
-  EXPECT_EQ(ValidateAndBind(spec, kernel)->grain(), 256u);
+  EXPECT_EQ(ValidateAndBind(spec, kernel)->spec.grain, 256u);
   kernel.cost.units = "d * q";
   EXPECT_EQ(ReasonOf(Refusal(spec, kernel)), reason::kBadSignature);
 }

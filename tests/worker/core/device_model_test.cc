@@ -119,6 +119,28 @@ TEST(DeviceModelTest, AScalarThatTheHintKnowsIsToldApart) {
   EXPECT_NEAR(model.Predict(kKey, 5e-6)->per_task.grid, 5e-6, 1e-9);
 }
 
+TEST(DeviceModelTest, WhatAGridTakesForItselfIsNoTasks) {
+  // A task that takes a core 5 ns, in grids of 10 ms; two of them were in each.
+  DeviceModel cores, grids;
+  grids.RunsGrids();
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(cores.Learn(kKey, {2, 5e-9}, Grid(10e-3), kNow));
+    ASSERT_TRUE(grids.Learn(kKey, {2, 5e-9}, Grid(10e-3), kNow));
+  }
+  EXPECT_NEAR(cores.Predict(kKey, 5e-9)->per_task.grid, 5e-3, 1e-9);
+  const Prediction said = *grids.Predict(kKey, 5e-9);
+  EXPECT_NEAR(said.per_task.grid, 500e-9, 1e-12);
+  EXPECT_NEAR(At(said, 2, &BatchSeconds::grid), 10e-3, 1e-9) << "as it was measured";
+  // One that is slow, or whose hint is wrong, is taken at its word.
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(grids.Learn({"slow@1", ""}, {1000, 1e-6}, Grid(20e-3), kNow));
+  }
+  EXPECT_NEAR(grids.Predict({"slow@1", ""}, 1e-6)->per_task.grid, 20e-6, 1e-9);
+  // Without a hint there is nothing to tell them apart by.
+  ASSERT_TRUE(grids.Learn({"sort@1", ""}, {1, 0}, Grid(10e-3), kNow));
+  EXPECT_NEAR(grids.Predict({"sort@1", ""}, 0)->per_task.grid, 10e-3, 1e-9);
+}
+
 TEST(DeviceModelTest, CopiesAreTheDevicesWhateverTheKernel) {
   DeviceModel model;
   Teach(&model, kKey, Truth(), 4);

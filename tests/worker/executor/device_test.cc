@@ -107,6 +107,45 @@ TEST(ExecutorOnDeviceTest, APieceThatKeepsTheDeviceBusyIsABatchOfItsOwn) {
   EXPECT_LT(BatchesOfEightPieces(1e9), 4u);
 }
 
+// A device whose times are those of a model.
+HarnessOptions OnPaced(double cores, double launch_seconds) {
+  HarnessOptions options = OnEmulated();
+  options.emulated->clock = EmulatedClock::kPaced;
+  options.emulated->speed.cores = cores;
+  options.emulated->speed.launch_seconds = launch_seconds;
+  return options;
+}
+
+// So many jobs of one leaf, queued at once, on a device that has shown what one of them takes.
+uint64_t GridsOfJobs(const HarnessOptions& options, uint64_t jobs, size_t tasks) {
+  Harness h(options);
+  uint64_t last = 0;
+  const auto run = [&](uint64_t n) {
+    executor::v1::ToExecutor message;
+    for (uint64_t i = 0; i < n; ++i) {
+      *message.add_setups() = h.MakeSetup(++last, DoubleSpec(&h, Count(tasks), tasks));
+      h.AddPiece(last, {0, 1}, &message);
+    }
+    h.Send(std::move(message));
+    h.Until([&] { return h.done().size() == last; });
+  };
+  run(1);  // A first launch teaches nothing.
+  run(1);
+  const uint64_t before = h.emulated()->counters().launches;
+  run(jobs);
+  return h.emulated()->counters().launches - before;
+}
+
+TEST(ExecutorOnDeviceTest, WhatAGridItselfTakesKeepsNoTasksApart) {
+  // Each of them by itself would be 20 ms.
+  EXPECT_EQ(GridsOfJobs(OnPaced(4, 20e-3), 60, 1), 1u);
+}
+
+TEST(ExecutorOnDeviceTest, WhatTasksTakeOnASlowDeviceDoes) {
+  // 50 us of a core: 2.5 ms of this device.
+  EXPECT_EQ(GridsOfJobs(OnPaced(0.02, 5e-6), 4, 10'000), 4u);
+}
+
 TEST(ExecutorOnDeviceTest, WhatDoesNotFitTogetherRunsInHalves) {
   HarnessOptions options = OnEmulated(100'000);
   options.engine.memory_bytes = 100'000;
