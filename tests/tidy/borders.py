@@ -1,4 +1,4 @@
-"""Which folder may include what: the table of docs/ARCHITECTURE.md ("Borders"), as data.
+"""Which folder may include what: the table of docs/ARCHITECTURE.md ("Borders"), as data; the two are compared.
 
 A file belongs to the longest entry of BORDERS that its path starts with. `own` are the folders of the
 tree that it may include, its own folder always among them; `libs` are the kinds of library headers
@@ -35,46 +35,47 @@ LIBRARIES = [
     ("benchmark", ("benchmark/",)),
 ]
 
+PAGE = "docs/ARCHITECTURE.md"
+
 TOP = ("common/", "master/", "worker/", "client/", "kernels/", "proto/", "tests/", "bench/",
        "examples/", "python/")
 
 BORDERS = {
     "common/base/": dict(own=[], libs=["absl"]),
+    "common/model/": dict(own=["common/base/"], libs=["absl"]),
     "common/cli/": dict(own=["common/base/"], libs=["absl", "cli"]),
     "common/probe/": dict(own=["common/base/"], libs=["absl", "json"]),
-    "common/model/": dict(own=["common/base/"], libs=["absl"]),
     "common/wire/": dict(own=["common/base/", "common/model/"], libs=["absl", "proto"]),
     "common/rpc/": dict(own=["common/base/", "common/model/", "common/wire/"],
                         libs=["absl", "proto", "grpc"]),
-    "common/data/": dict(
-        own=["common/base/", "common/model/", "common/wire/", "common/rpc/"],
-        libs=["absl", "proto", "grpc", "openssl", "xxhash"]),
+    "common/data/": dict(own=["common/base/", "common/model/", "common/wire/", "common/rpc/"],
+                         libs=["absl", "proto", "grpc", "openssl", "xxhash"]),
     "master/core/": dict(own=["common/base/", "common/model/", "master/policy/"], libs=["absl"]),
     "master/policy/": dict(own=["common/base/", "common/model/"], libs=["absl"]),
-    "master/store/": dict(
-        own=["common/base/", "common/model/", "common/wire/"],
-        libs=["absl", "proto", "sqlite", "libpq", "openssl", "xxhash"]),
-    "master/": dict(own=["common/", "master/", "kernels/"],
-                    libs=["absl", "proto", "grpc", "cli", "json", "openssl", "xxhash"]),
+    "master/store/": dict(own=["common/base/", "common/model/", "common/wire/"],
+                          libs=["absl", "sqlite", "xxhash"]),
+    "master/server/": dict(own=["common/", "master/core/", "master/store/", "kernels/catalog.h"],
+                           libs=["absl", "proto", "grpc"]),
+    "master/": dict(own=["common/", "master/server/"], libs=["absl", "cli"]),
     "worker/core/": dict(own=["common/base/", "common/model/"], libs=["absl"]),
+    "worker/ring/": dict(own=["common/base/"], libs=["absl", "proto"]),
+    "worker/device/": dict(own=["common/base/", "common/model/", "kernels/"], libs=["absl"]),
+    "worker/device/cpu/": dict(own=["common/base/", "common/model/", "kernels/", "worker/device/"],
+                               libs=["absl", "tbb", "hwloc"]),
     "worker/device/cuda/": dict(
         own=["common/base/", "common/model/", "common/probe/", "kernels/", "worker/device/"],
         libs=["absl", "cuda"]),
-    "worker/device/cpu/": dict(
-        own=["common/base/", "common/model/", "kernels/", "worker/device/"],
-        libs=["absl", "tbb", "hwloc"]),
-    "worker/device/": dict(own=["common/base/", "common/model/", "kernels/"], libs=["absl"]),
-    "worker/ring/": dict(own=["common/base/"], libs=["absl", "proto"]),
-    "worker/executor/": dict(
-        own=["common/", "kernels/", "worker/device/", "worker/ring/"],
-        libs=["absl", "proto", "grpc", "cli", "json", "hwloc", "xxhash", "openssl"]),
-    "worker/": dict(own=["common/", "kernels/", "worker/"],
-                    libs=["absl", "proto", "grpc", "cli", "json", "hwloc", "xxhash"]),
-    "client/cli/": dict(own=["common/", "client/"],
-                        libs=["absl", "proto", "grpc", "cli", "json", "toml"]),
-    "client/": dict(own=["common/"],
-                    libs=["absl", "proto", "grpc", "cli", "json", "openssl", "xxhash"]),
-    "kernels/": dict(own=["kernels/"], libs=["blas", "highway", "image"]),
+    "worker/executor/": dict(own=["common/", "kernels/", "worker/device/", "worker/ring/"],
+                             libs=["absl", "proto"]),
+    "worker/server/": dict(
+        own=["common/", "worker/core/", "worker/ring/", "worker/device/emulated/emulated_spec.h",
+             "worker/device/nvml/", "worker/executor/probe.h"],
+        libs=["absl", "proto", "grpc", "cli"]),
+    "worker/": dict(own=["common/", "worker/device/cuda/", "worker/executor/", "worker/server/"],
+                    libs=["absl", "cli"]),
+    "client/lib/": dict(own=["common/"], libs=["absl", "proto", "grpc"]),
+    "client/cli/": dict(own=["common/", "client/lib/"], libs=["absl", "cli", "json", "toml"]),
+    "kernels/": dict(own=[], libs=["blas", "highway", "image"]),
 }
 
 # A kernel's body, kernels/NAME/NAME.h, compiles freestanding: the SDK and these headers, no others.
@@ -94,6 +95,30 @@ def entry_of(path):
     """The folder of BORDERS that governs `path`, or None."""
     folders = [f for f in BORDERS if path.startswith(f)]
     return max(folders, key=len) if folders else None
+
+
+def rows(page):
+    """{folder: (line, own, libs)} of the table on the page: every `name` in its three columns."""
+    found, inside = {}, False
+    for number, line in enumerate(page.lines, 1):
+        inside = line == "## Borders" or (inside and not line.startswith("## "))
+        cells = [re.findall(r"`([^`]+)`", cell) for cell in line.split("|")]
+        if inside and len(cells) == 5:
+            for folder in cells[1]:
+                found[folder] = (number, set(cells[2]), set(cells[3]))
+    return found
+
+
+def check_tree(files):
+    page = next((file for file in files if file.path == PAGE), None)
+    if page is None:
+        return  # Another tree than this one.
+    table = rows(page)
+    for folder in sorted(table.keys() | BORDERS.keys()):
+        border = BORDERS.get(folder)
+        line, own, libs = table.get(folder, (1, None, None))
+        if border is None or own != set(border["own"]) or libs != set(border["libs"]):
+            yield Finding(PAGE, line, "border", f"its row of {folder} and that of tests/tidy/borders.py differ")
 
 
 def check_file(file):

@@ -27,6 +27,7 @@ def check(files):
     for file in files:
         for rules in (borders, text, protos):
             yield from rules.check_file(file)
+    yield from borders.check_tree(files)
     yield from cores.check_tree(files)
     yield from text.check_licence(files)
     yield from protocol.check_tree(files)

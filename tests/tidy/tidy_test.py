@@ -49,6 +49,11 @@ class Borders(unittest.TestCase):
         self.refused("worker/server/a.cc", '"master/server/server.h"')
         self.refused("client/lib/a.cc", '"master/core/core.h"')
         self.refused("worker/executor/a.cc", '"worker/core/core.h"')
+        self.allowed("master/server/a.cc", '"kernels/catalog.h"')
+        self.refused("master/server/a.cc", '"kernels/spin/spin.h"')
+        self.allowed("worker/server/a.cc", '"worker/executor/probe.h"')
+        self.refused("worker/server/a.cc", '"worker/executor/executor.h"')
+        self.refused("client/cli/a.cc", "<grpcpp/grpcpp.h>")
 
     def test_the_cores_see_only_base_and_model(self):
         for core in ("master/core/", "master/policy/", "worker/core/"):
@@ -77,6 +82,18 @@ class Borders(unittest.TestCase):
     def test_an_include_in_a_comment_is_none(self):
         self.allowed("master/core/a.cc", '"common/base/check.h"  // not <mutex>')
         self.assertEqual(found(borders, "master/core/a.cc", "/*\n#include <tbb/tbb.h>\n*/\n"), [])
+
+    def test_the_page_has_the_same_table(self):
+        row = lambda folder, border: "| `{}` | {} | {} |\n".format(  # noqa: E731
+            folder, *(", ".join(f"`{name}`" for name in border[what]) for what in ("own", "libs")))
+        table = [row(folder, border) for folder, border in borders.BORDERS.items()]
+        for rows, folder in ((table, None), (table[1:], "common/base/"), (table + ["| `x/` | `absl` | – |\n"], "x/"),
+                             ([*table[:-1], table[-1].replace("`blas`", "`blas`, `grpc`")], "kernels/"),
+                             ([table[0], table[1].replace("`common/base/`", "–"), *table[2:]], "common/model/")):
+            page = source.File(borders.PAGE, "## Borders\n\n" + "".join(rows) + "\n## Next\n| `y/` | – | – |\n")
+            said = [f.message for f in borders.check_tree([page])]
+            self.assertEqual(len(said), 1 if folder else 0, said)
+            self.assertIn(folder or "", "".join(said))
 
     def test_every_folder_of_the_tree_with_code_has_a_row_or_is_free(self):
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -273,18 +290,26 @@ class Commands(unittest.TestCase):
 
 
 class Protocol(unittest.TestCase):
-    def missing(self, page, path, content):
-        files = [source.File("docs/protocol.md", page), source.File(path, content)]
-        return [f.message for f in protocol.check_tree(files)]
+    def missing(self, page, path, content, name="docs/protocol.md"):
+        files = [source.File(name, page), source.File(path, content)]
+        return [f.message for f in protocol.check_tree(files) if f.message.startswith(name)]
 
     def test_each_rpc_reason_and_finding_stands_on_the_page(self):
         for path, content, token in (
                 ("proto/tandem/v1/jobs.proto", "  rpc GetJob(A) returns (B);\n", "GetJob"),
                 ("common/base/reason.h", '  X(JobFailed, "JOB_FAILED") \\\n', "JOB_FAILED"),
-                ("master/server/explain_job.cc", '  Add("IDLE", 1, "x", "");\n', "IDLE")):
+                ("master/server/explain_job.cc", '  Add("IDLE", 1, "x", "");\n', "IDLE"),
+                ("master/server/explain_devices.cc", '  it.set_token("DEVICES");\n', "DEVICES"),
+                ("worker/server/supervisor_devices.cc", '  notes_.Set("n", {"NVML", "x", ""});\n', "NVML")):
             self.assertTrue(self.missing("nothing", path, content), path)
             self.assertEqual(self.missing(f"| `{token}` | x |", path, content), [], path)
             self.assertTrue(self.missing(f"`{token}X`", path, content), path)
+
+    def test_each_wait_reason_stands_on_both_pages(self):
+        enums = "enum JobState {\n  RUNNING = 2;\n}\nenum WaitReason {\n  NONE = 0;\n  QUOTA = 5;\n}\nenum E {\n  X = 1;\n}\n"
+        for page in ("docs/protocol.md", "docs/operating.md"):
+            self.assertEqual(len(self.missing("nothing", "proto/tandem/v1/jobs.proto", enums, page)), 1)
+            self.assertEqual(self.missing("`QUOTA`", "proto/tandem/v1/jobs.proto", enums, page), [])
 
 
 if __name__ == "__main__":
