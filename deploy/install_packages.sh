@@ -36,8 +36,8 @@ mapfile -t missing <<<"$missing"
 . /etc/os-release
 case "${ID:-}-${VERSION_ID:-}" in
   debian-12 | ubuntu-24.04) ;;
-  *) echo "install_packages: ${PRETTY_NAME:-this system} is not one that Tandem is tested on" \
-       "(Debian 12, Ubuntu 24.04); trying its packages" >&2 ;;
+  *) echo "install_packages: ${PRETTY_NAME:-this system} is neither Debian 12, which Tandem is tested on," \
+       "nor Ubuntu 24.04, where it is expected to work; trying its packages" >&2 ;;
 esac
 
 as_root=()
