@@ -43,9 +43,11 @@ Size LeaseSize(const PolicyOptions& options, const GrantView& view) {
     size.Limit(Count(seconds / view.leaf_seconds, 1), GrantBound::kUnproven);
   }
   const double share = static_cast<double>(view.free_leaves) * view.share;
-  // Below what takes as long as a message, nothing is gained by shrinking.
-  const double worth = std::min(share, view.latency_seconds / view.leaf_seconds);
-  size.Limit(Count(std::max(share * options.end_fraction, worth), 1), GrantBound::kShare);
+  const double seconds_min = view.share < 1
+                                 ? view.latency_seconds
+                                 : std::max(view.latency_seconds, options.alone_seconds_min);
+  const double least = std::min(share, seconds_min / view.leaf_seconds);
+  size.Limit(Count(std::max(share * options.end_fraction, least), 1), GrantBound::kShare);
   if (view.max_lease_leaves > 0) size.Limit(view.max_lease_leaves, GrantBound::kOwnersBound);
   size.leaves = std::bit_floor(size.leaves);  // Nodes are powers of two.
   return size;

@@ -6,7 +6,8 @@
 //
 // Sizes: a lease is predicted to take at most `lease_seconds_max` while a smaller node exists, and
 // at most half of the worker's share of what is still free, so leases shrink towards the end: down
-// to what takes as long as a message. A kernel that this worker
+// to what takes as long as a message, or to `alone_seconds_min` where nobody else is to end at the
+// same time. A kernel that this worker
 // has not measured starts at one leaf; the core doubles `probe_leaves` with each commit. Of a job
 // of which nobody has finished anything yet no more is handed out than bridges the latency: what
 // other jobs of its kernel took may be wrong for it by orders of magnitude.
@@ -29,6 +30,7 @@ struct PolicyOptions {
   double lease_seconds_max = 1.0;
   double latency_factor = 4.0;
   double end_fraction = 0.5;         // Of the share still free, at most, in one lease.
+  double alone_seconds_min = 0.1;    // The only worker's leases shrink no further.
   double steal_seconds_min = 0.020;  // Less than this is not worth taking from another worker.
 };
 

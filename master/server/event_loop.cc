@@ -170,8 +170,9 @@ void EventLoop::Run() {
     for (Item& item : items) Handle(std::move(item));
     HandleTimers();
     Act();
+    hub_.Flush();  // Work is on its way first.
     DeleteOldJobs();
-    AnswerAll();  // Work is on its way first.
+    AnswerAll();
     SaveSnapshotIfDue();
     hub_.Flush();
   }
@@ -265,7 +266,6 @@ void EventLoop::Act() {
   const absl::Time wall = parts_.clock->WallNow();
   Commit(wall);  // The disk takes longest.
   const std::vector<WorkerHub::Gone> gone = hub_.SendNow(effects_);
-  hub_.Flush();
   Waiting waiting{.seq = last_seq_,
                   .wall = wall,
                   .at = now_,

@@ -150,10 +150,12 @@ Puller::Decision Puller::Ask(uint32_t device, MonoTime now, const Rest& rest) co
   double target = options_.probe_seconds;
   if (proven) {
     const bool alone = Alone();
-    target = (ends.all - self.free_in) / 2;
-    if (!alone) {
-      target = std::min(target, std::max(options_.quantum_fixed_costs * fixed,
-                                         options_.quantum_of_rest * ends.all));
+    if (alone) {
+      target = static_cast<double>(rest.leaves) * self.slope / 2;
+    } else {
+      const double quantum =
+          std::max(options_.quantum_fixed_costs * fixed, options_.quantum_of_rest * ends.all);
+      target = std::min(quantum, (ends.all - self.free_in) / 2);
     }
     target = std::max(
         target, (alone ? options_.least_fixed_costs_alone : options_.least_fixed_costs) * fixed);

@@ -13,8 +13,8 @@
 //   what remains  the pool and the share still to come, as seconds of all devices together
 //   a pull        <= rate × min(quantum, half of what remains)
 //   quantum       max(8 × fixed cost, 2 % of what remains)
-//   alone         a device that nobody helps takes half of what remains, and never less than 32
-//                 fixed costs: only overhead counts
+//   alone         a device that nobody helps takes half of the pool, and never less than 32 fixed
+//                 costs: only overhead counts, and that more comes before the pool is empty
 //   no pull       that would end after the others could have finished all that remains
 //   a steal       when the pool has nothing: of the piece that ends last, so many of its unstarted
 //                 leaves, from its far end, that both devices end at the same time

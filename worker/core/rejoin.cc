@@ -167,7 +167,7 @@ void WorkerCore::AdoptRest(Adoption* adoption, Effects* effects) {
     job.pool.TakeAll();
     UpdateRunnable(&job);
     job.share_leaves = 0;
-    job.backlog_told = 0;
+    job.backlog_told.reset();
     job.granted_leaves = 0;
     if (job.fault.has_value()) faults_.push_back(*job.fault);
   }

@@ -1,6 +1,7 @@
 // What the core tells the master: reports, rates and backlogs.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -113,13 +114,15 @@ void WorkerCore::TellRatesAgain() {
 }
 
 // Only where leaves wait in an accumulator: else the master counts for itself. A backlog is told
-// when it has halved: a message a piece would cost more than the master's grants gain by it.
+// first and when it has halved: a message a piece would cost more than the master's grants gain by
+// it. What was granted meanwhile the master knows.
 void WorkerCore::AddBacklogs(std::vector<Backlog>* backlogs) {
   for (const auto& [id, device] : accumulating_) {
     JobState& job = jobs_.at(id);
     const uint64_t leaves = job.pool.leaves() + job.running_leaves;
-    const bool halved = leaves <= job.backlog_told / 2;
-    if (leaves == job.backlog_told || (leaves < job.backlog_told && !halved)) continue;
+    const uint64_t known = job.backlog_told.value_or(std::numeric_limits<uint64_t>::max());
+    if (leaves > known) job.backlog_told = leaves;
+    if (leaves >= known || leaves > known / 2) continue;
     job.backlog_told = leaves;
     backlogs->push_back({id, leaves, job.granted_leaves});
   }

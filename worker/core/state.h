@@ -187,8 +187,8 @@ struct JobState {
   uint32_t in_flight = 0;           // pieces, void ones excluded
   uint64_t running_leaves = 0;
   uint64_t piece_leaves_max = std::numeric_limits<uint64_t>::max();
-  uint64_t backlog_told = 0;
-  uint64_t granted_leaves = 0;  // in this session, adopted ones included
+  std::optional<uint64_t> backlog_told;  // what the master knows of it
+  uint64_t granted_leaves = 0;           // in this session, adopted ones included
 };
 
 struct InFlightPiece {

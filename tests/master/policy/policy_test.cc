@@ -67,6 +67,19 @@ TEST(PolicyTest, LeasesShrinkTowardsTheEnd) {
   EXPECT_EQ(last, 1u);
 }
 
+TEST(PolicyTest, TheOnlyWorkerHasNobodyToShrinkFor) {
+  GrantView view = Measured(0.001);
+  view.share = 1;
+  view.free_leaves = 4000;
+  EXPECT_EQ(PlanGrant({}, view).lease_leaves, 512u) << "under a second";
+  view.free_leaves = 300;
+  EXPECT_EQ(PlanGrant({}, view).lease_leaves, 128u) << "half of it";
+  view.free_leaves = 130;
+  EXPECT_EQ(PlanGrant({}, view).lease_leaves, 64u) << "a power of two of 100";
+  view.free_leaves = 64;
+  EXPECT_EQ(PlanGrant({}, view).lease_leaves, 64u) << "all that there is";
+}
+
 TEST(PolicyTest, LeasesShrinkToALatencysWorthAndNoFurther) {
   GrantView view = Measured(1e-5);
   view.share = 0.5;

@@ -96,6 +96,27 @@ TEST(AccumulatorsTest, TheBacklogIsToldEachTimeItHasHalvedWhileLeavesWaitInAnAcc
   EXPECT_EQ(told, expected);
 }
 
+TEST(AccumulatorsTest, WhatIsGrantedMeanwhileIsNotToldBackAndCountsForTheNextHalf) {
+  CoreDriver driver;
+  driver.Attach({SumJob(1, 1000, 0)});
+  driver.Do(OutlookSaid{{JobId(1), 900}});
+  driver.Give(1, 1, 0, 2);
+  driver.Do(driver.Accumulated(driver.pieces()[0], absl::Milliseconds(20)));
+  driver.Give(1, 2, 2, 20);
+  for (const Report& report : driver.effects().reports) EXPECT_THAT(report.backlogs, IsEmpty());
+  // 21 are known to the master: it hears of the first count of at most 10.
+  std::vector<uint64_t> told;
+  while (told.empty() && !driver.pieces().empty()) {
+    driver.Do(driver.Accumulated(driver.pieces()[0], absl::Milliseconds(20)));
+    for (const Report& report : driver.effects().reports) {
+      for (const Backlog& backlog : report.backlogs) told.push_back(backlog.leaves);
+    }
+  }
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_LE(told[0], 10u);
+  EXPECT_GE(told[0], 5u) << "no later";
+}
+
 TEST(AccumulatorsTest, WithItsExecutorAnAccumulatorIsLostAndItsPiecesRunAgainWithoutBlame) {
   CoreDriver driver;
   driver.Attach({SumJob(1, 1000, 0)});
