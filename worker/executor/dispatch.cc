@@ -80,7 +80,6 @@ bool Executor::Joins(const Run& run, const Piece& piece) const {
       piece.job()->gpu_memory_bytes() != first.job()->gpu_memory_bytes()) {
     return false;
   }
-  if (run.pieces.size() >= limits_.merge_pieces_max) return false;
   // Where nothing is known, only what a task or so takes may be gathered blindly.
   const double expected = piece.device_ns();
   if (expected <= 0 || run.device_ns <= 0) return piece.job() == first.job();
@@ -99,15 +98,17 @@ std::unique_ptr<Executor::Run> Executor::GatherRun(uint32_t index) {
   };
   take(ready.front());
   ready.pop_front();
-  std::deque<Piece*> rest;
-  for (Piece* piece : ready) {
-    if (Joins(*run, *piece)) {
-      take(piece);
+  std::vector<Piece*> passed;
+  auto next = ready.begin();
+  for (; next != ready.end() && run->pieces.size() < limits_.merge_pieces_max; ++next) {
+    if (Joins(*run, **next)) {
+      take(*next);
     } else {
-      rest.push_back(piece);
+      passed.push_back(*next);
     }
   }
-  ready = std::move(rest);
+  next = ready.erase(ready.begin(), next);
+  ready.insert(next, passed.begin(), passed.end());
   return run;
 }
 
