@@ -309,7 +309,7 @@ TEST(HybridCoreTest, AllDevicesEndTogether) {
 TEST(HybridCoreTest, HintsWrongTwentyfoldCostLittle) {
   for (const double factor : {0.05, 20.0}) {
     const Overs overs = Measure("HintsWrong", [factor](World* world) { world->hint = factor; });
-    EXPECT_LE(overs.worst, 1.12) << factor;
+    EXPECT_LE(overs.worst, 1.05) << factor;
   }
 }
 
