@@ -5,6 +5,10 @@
 // computes its results by a shorter way, keep to the others in all runs. A grid's time is the
 // model's: so many nanoseconds a task, whatever its work, in which a thread sleeps; on the CPU
 // uneven tasks are as long as their work.
+//
+// The same with first sizes that are wrong: the worker is stopped, what it has learned of its
+// devices is made twenty times as slow or as fast as it was, and a worker that believes it has the
+// next job.
 #include <sched.h>
 #include <sys/types.h>
 
@@ -18,16 +22,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "bench/support/bare.h"
 #include "bench/support/cluster.h"
 #include "bench/support/report.h"
 #include "common/base/strings.h"
 #include "tbb/global_control.h"
+#include "worker/server/learned_file.h"
 
 namespace tandem::bench {
 namespace {
 
-constexpr double kEvenMax = 1.02, kUnevenMax = 1.05;
+constexpr double kEvenMax = 1.02, kUnevenMax = 1.05, kWrongMax = 1.05;
+constexpr double kWrong = 20;           // times
 constexpr uint32_t kStepsATask = 7000;  // some eight microseconds
 constexpr int64_t kGrain = 32;
 constexpr double kLongSeconds = 10;
@@ -61,6 +68,24 @@ std::vector<pid_t> EmulatedExecutors(const std::string& folder) {
     }
   }
   return found;
+}
+
+// What was learned, as if all had taken so many times as long.
+std::vector<worker::KeptDevice> Slower(std::vector<worker::KeptDevice> learned, double times) {
+  const auto slow = [times](worker::RateModel::Sums* line) {
+    line->s *= times;
+    line->ns *= times;
+    line->fixed *= times;
+  };
+  for (worker::KeptDevice& device : learned) {
+    slow(&device.learned.model.up);
+    slow(&device.learned.model.down);
+    for (worker::DeviceModelState::Kernel& kernel : device.learned.model.kernels) {
+      slow(&kernel.grid);
+      slow(&kernel.host);
+    }
+  }
+  return learned;
 }
 
 // Steps of each task: all alike, or log-normal with a mean of kStepsATask.
@@ -112,13 +137,8 @@ class Hybrid {
                static_cast<std::streamsize>(work.size() * sizeof(uint32_t)));
     // In turn, so that all see the same machine. The first of each warms up.
     std::vector<double> cpu_seconds, device_seconds, both_seconds;
-    for (int i = 0; i <= (settings_.quick ? 1 : 3); ++i) {
-      // The worker only when its executors are there: they would have their cores from it.
-      const std::vector<pid_t> executors = EmulatedExecutors(cluster_.folder());
-      for (const pid_t pid : executors) KeepOffKernelsCore(pid);
-      if (!executors.empty()) {
-        for (const pid_t pid : cluster_.worker_pids()) KeepOffKernelsCore(pid);
-      }
+    for (int i = 0; i <= runs(); ++i) {
+      KeepOffKernelsCoreAll();
       const double both = Seconds(path, DeviceChoice::kAuto);
       if (i == 0) continue;
       const double device = Seconds(path, DeviceChoice::kGpu);
@@ -142,9 +162,64 @@ class Hybrid {
                         Readable(both), " s, ideal ", Readable(ideal), " s"),
          .details = {
              {"cpu_s", cpu_seconds}, {"device_s", device_seconds}, {"both_s", both_seconds}}});
+    for (const double times : {kWrong, 1 / kWrong}) {
+      MeasureWrong(path, times, uneven ? "uneven" : "even", ideal, report);
+    }
   }
 
  private:
+  int runs() const { return settings_.quick ? 1 : 3; }
+
+  // The worker only when its executors are there: they would have their cores from it.
+  void KeepOffKernelsCoreAll() {
+    const std::vector<pid_t> executors = EmulatedExecutors(cluster_.folder());
+    for (const pid_t pid : executors) KeepOffKernelsCore(pid);
+    if (executors.empty()) return;
+    for (const pid_t pid : cluster_.worker_pids()) KeepOffKernelsCore(pid);
+  }
+
+  // With workers that believe that all takes so many times as long as it does.
+  void MeasureWrong(const std::string& path, double times, const char* tasks, double ideal,
+                    Report* report) {
+    const std::string file = StrCat(cluster_.worker_folder(1), "/learned");
+    std::vector<worker::KeptDevice> learned;
+    cluster_.RestartWorkers(
+        [&] { learned = Must(worker::LearnedKeeper(file).Read(absl::Now()), "what was learned"); });
+    if (learned.size() != 2) Die("the worker has not learned of both devices");
+    std::vector<double> seconds;
+    for (int i = 0; i < runs(); ++i) {
+      cluster_.RestartWorkers([&] {
+        worker::LearnedKeeper(file).Save(
+            worker::EncodeLearned(Slower(learned, times), absl::Now()));
+      });
+      StartExecutors();
+      seconds.push_back(Seconds(path, DeviceChoice::kAuto));
+    }
+    // The next measurement is again of those who know.
+    cluster_.RestartWorkers(
+        [&] { worker::LearnedKeeper(file).Save(worker::EncodeLearned(learned, absl::Now())); });
+    StartExecutors();
+    report->Add(
+        {.measure = StrCat("… first sizes by rates ", kWrong, " x too ",
+                           times > 1 ? "slow, " : "fast, ", tasks),
+         .value = Median(seconds) / ideal,
+         .unit = "x",
+         .bound = Bound::kAtMost,
+         .threshold = kWrongMax,
+         .note = StrCat("both ", Readable(Median(seconds)), " s, ideal ", Readable(ideal), " s"),
+         .details = {{"both_s", seconds}, {"ideal_s", ideal}, {"speed", speed_}}});
+  }
+
+  // By jobs of another kernel, of which nothing is learned for this one.
+  void StartExecutors() {
+    for (const DeviceChoice device : {DeviceChoice::kCpu, DeviceChoice::kGpu}) {
+      JobSpec spec;
+      spec.device = device;
+      cluster_.Run(cluster_.Prepare("noop", spec, {{"n", "1"}}));
+    }
+    KeepOffKernelsCoreAll();
+  }
+
   double Seconds(const std::string& path, DeviceChoice device) {
     JobSpec spec;
     spec.device = device;

@@ -15,7 +15,7 @@ export TANDEM_BIN=${TANDEM_BIN:-$PWD/build/release/bin}
 export TANDEM_DATA=${TANDEM_DATA:-$PWD/build/data}
 export TANDEM_OUT=${TANDEM_OUT:-$PWD/build/bench}
 
-all=(leases metg latency throughput results hybrid data accept)
+all=(leases metg latency throughput results hybrid merging overlap puller data accept)
 # Written for Google Benchmark: of one part each, without thresholds; their tables are in the log.
 micro=(kernels store)
 usage() { sed -n '2,/^set/p' bench/run.sh | sed -n 's/^# \{0,1\}//p'; }

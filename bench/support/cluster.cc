@@ -25,29 +25,29 @@ CpuUse CpuUse::operator-(const CpuUse& before) const {
           client - before.client};
 }
 
-Cluster::Cluster(const Settings& settings, const ClusterOptions& options) : folder_(settings.out) {
-  StartMaster(settings, options);
+Cluster::Cluster(const Settings& settings, const ClusterOptions& options)
+    : settings_(settings), options_(options), folder_(settings.out) {
+  StartMaster();
   client_ =
       Must(client::Client::Connect(
                {.address = address_, .patience = kStartPatience, .watch_patience = kStartPatience}),
            "connect");
-  StartWorkers(settings, options);
+  StartWorkers();
 }
 
 Cluster::~Cluster() {
-  for (cli::ChildProcess& worker : workers_) worker.Terminate();
-  for (cli::ChildProcess& worker : workers_) worker.Wait(kStopPatience);
+  EndWorkers();
   master_->Terminate();
   master_->Wait(kStopPatience);
 }
 
-void Cluster::StartMaster(const Settings& settings, const ClusterOptions& options) {
+void Cluster::StartMaster() {
   const std::string port_file = folder() + "/port";
-  master_ = Must(
-      cli::ChildProcess::Start(With({settings.bin + "/tandem-master", "--dir", folder() + "/master",
-                                     "--listen", "127.0.0.1:0", "--port-file", port_file},
-                                    options.master_flags)),
-      "start the master");
+  master_ = Must(cli::ChildProcess::Start(
+                     With({settings_.bin + "/tandem-master", "--dir", folder() + "/master",
+                           "--listen", "127.0.0.1:0", "--port-file", port_file},
+                          options_.master_flags)),
+                 "start the master");
   const absl::Time give_up = absl::Now() + kStartPatience;
   int port = 0;
   while (!(std::ifstream(port_file) >> port)) {
@@ -59,21 +59,33 @@ void Cluster::StartMaster(const Settings& settings, const ClusterOptions& option
   address_ = StrCat("127.0.0.1:", port);
 }
 
-void Cluster::StartWorkers(const Settings& settings, const ClusterOptions& options) {
-  for (int i = 0; i < options.workers; ++i) {
+void Cluster::StartWorkers() {
+  for (int i = 0; i < options_.workers; ++i) {
     const std::string name = StrCat("w", i + 1);
     workers_.push_back(
-        Must(cli::ChildProcess::Start(With({settings.bin + "/tandem-worker", "--master", address_,
-                                            "--dir", StrCat(folder(), "/", name), "--name", name},
-                                           options.worker_flags)),
+        Must(cli::ChildProcess::Start(With({settings_.bin + "/tandem-worker", "--master", address_,
+                                            "--dir", worker_folder(i + 1), "--name", name},
+                                           options_.worker_flags)),
              "start a worker"));
   }
   const absl::Time give_up = absl::Now() + kStartPatience;
   const auto attached = [&] { return Must(client_->GetMaster(), "ask the master").workers; };
-  while (attached() < static_cast<uint32_t>(options.workers)) {
+  while (attached() < static_cast<uint32_t>(options_.workers)) {
     if (absl::Now() > give_up) Die("the workers did not attach in time");
     absl::SleepFor(kPoll);
   }
+}
+
+void Cluster::EndWorkers() {
+  for (cli::ChildProcess& worker : workers_) worker.Terminate();
+  for (cli::ChildProcess& worker : workers_) worker.Wait(kStopPatience);
+  workers_.clear();
+}
+
+void Cluster::RestartWorkers(const std::function<void()>& between) {
+  EndWorkers();
+  between();
+  StartWorkers();
 }
 
 JobSpec Cluster::Prepare(const std::string& kernel, JobSpec spec,

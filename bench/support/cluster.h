@@ -11,6 +11,7 @@
 #define TANDEM_BENCH_SUPPORT_CLUSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "bench/support/settings.h"
 #include "client/cli/child_process.h"
 #include "client/lib/client.h"
+#include "common/base/strings.h"
 
 namespace tandem::bench {
 
@@ -45,6 +47,10 @@ class Cluster {
   const std::string& folder() const { return folder_.path(); }
   pid_t master_pid() const { return master_->pid(); }
   std::vector<pid_t> worker_pids() const;
+  // The folder of the worker of this number, from 1 on.
+  std::string worker_folder(int number) const { return StrCat(folder(), "/w", number); }
+  // Ends all workers, calls `between`, and starts them again on the same folders.
+  void RestartWorkers(const std::function<void()>& between);
 
   // The spec of a job, its operands uploaded.
   JobSpec Prepare(const std::string& kernel, JobSpec spec,
@@ -58,9 +64,12 @@ class Cluster {
   std::map<std::string, uint64_t> Counters();
 
  private:
-  void StartMaster(const Settings& settings, const ClusterOptions& options);
-  void StartWorkers(const Settings& settings, const ClusterOptions& options);
+  void StartMaster();
+  void StartWorkers();
+  void EndWorkers();
 
+  const Settings settings_;
+  const ClusterOptions options_;
   ScratchFolder folder_;
   std::string address_;
   std::optional<cli::ChildProcess> master_;
