@@ -48,6 +48,11 @@ class Args {
                         values.size() * sizeof(T), output, table, 0, shared});
     return *this;
   }
+  // The last buffer's content has this name: it stays on the device.
+  Args& Known(uint64_t content) {
+    buffers_.back().content = content;
+    return *this;
+  }
   BatchPart Part(TandemTask first, int64_t tasks, std::vector<uint8_t>* fault = nullptr) const {
     BatchPart part;
     part.args = bytes_.data();
@@ -150,6 +155,19 @@ Bytes Paths(Device* device, const TandemLibraryV1& library) {
   return bytes;
 }
 
+Bytes Collected(Device* device, Accumulator* accumulator, const TandemKernelV1& kernel,
+                const Args& args) {
+  Bytes bytes(static_cast<size_t>(kernel.partial_bytes(args.data(), 0)));
+  kernel.partial_init(args.data(), bytes.data());
+  absl::Notification collected;
+  device->Collect(0, accumulator, bytes.data(), [&](const absl::Status& status, int64_t) {
+    EXPECT_EQ(status, absl::OkStatus());
+    collected.Notify();
+  });
+  collected.WaitForNotification();
+  return bytes;
+}
+
 // A reduction gathered over batches.
 Bytes Counts(Device* device, const TandemLibraryV1& library) {
   Rng rng(3);
@@ -167,15 +185,7 @@ Bytes Counts(Device* device, const TandemLibraryV1& library) {
     batch.parts[0].accumulator = accumulator.get();
     EXPECT_EQ(RunOn(device, &batch), absl::OkStatus());
   }
-  Bytes bytes(static_cast<size_t>(kernel.partial_bytes(args.data(), 0)));
-  kernel.partial_init(args.data(), bytes.data());
-  absl::Notification collected;
-  device->Collect(0, accumulator.get(), bytes.data(), [&](const absl::Status& status, int64_t) {
-    EXPECT_EQ(status, absl::OkStatus());
-    collected.Notify();
-  });
-  collected.WaitForNotification();
-  return bytes;
+  return Collected(device, accumulator.get(), kernel, args);
 }
 
 // Float sums, leaf by leaf up the range tree.
@@ -200,6 +210,103 @@ Bytes Sums(Device* device, const TandemLibraryV1& library) {
   Append(&bytes, partial.data() + TANDEM_PARTIAL_ALIGN, sizeof(float));
   Append(&bytes, fault);
   return bytes;
+}
+
+// Batches that are on their way together.
+class Together {
+ public:
+  void Submit(Device* device, Batch* batch) {
+    dones_.push_back(std::make_unique<absl::Notification>());
+    batch->done = [done = dones_.back().get()](Batch*) { done->Notify(); };
+    batches_.push_back(batch);
+    device->Submit(0, batch);
+  }
+  void Wait() {
+    for (size_t i = 0; i < batches_.size(); ++i) {
+      dones_[i]->WaitForNotification();
+      EXPECT_EQ(batches_[i]->status, absl::OkStatus());
+    }
+  }
+
+ private:
+  std::vector<Batch*> batches_;
+  std::vector<std::unique_ptr<absl::Notification>> dones_;
+};
+
+constexpr size_t kFirstParts = 8;
+constexpr size_t kStays = 70'000;  // bytes; what is smaller travels with each batch
+
+// Operands that the first batch brings and the second, on another stream, needs as well: the last
+// one of many, a large one, of which the last elements are read.
+Bytes Staying(Device* device, const TandemLibraryV1& library) {
+  Rng rng(8);
+  const size_t few = kStays / sizeof(float), many = size_t{4} << 20;
+  const int64_t tasks = 100;
+  std::vector<float> large(many);
+  std::iota(large.begin(), large.end(), 0.5f);
+  std::vector<std::vector<float>> x, z;
+  Batch first, second;
+  std::vector<Args> args;
+  const auto add = [&](Batch* batch, std::vector<float>* values, uint64_t content) {
+    const auto n = static_cast<int64_t>(values->size());
+    Args& made = args.emplace_back();
+    made.Add(3.0f).Buffer(*values).Known(content).Buffer(*values).Known(content);
+    z.emplace_back(values->size());
+    made.Buffer(z.back(), true).Add(n).Add(int64_t{0});
+    batch->parts.push_back(made.Part({n - tasks, n - tasks}, tasks));
+  };
+  for (size_t i = 0; i < kFirstParts; ++i) x.push_back(Floats(&rng, few, -9, 9));
+  // A first launch takes longer than the copies.
+  Batch warm;
+  warm.kernel = &FindKernel(library, "saxpy");
+  add(&warm, &x[0], 0);
+  EXPECT_EQ(RunOn(device, &warm), absl::OkStatus());
+  for (size_t i = 0; i < kFirstParts; ++i) add(&first, &x[i], i + 1);
+  add(&first, &large, 99);
+  add(&second, &large, 99);
+  Together both;
+  for (Batch* batch : {&first, &second}) {
+    batch->kernel = &FindKernel(library, "saxpy");
+    both.Submit(device, batch);
+  }
+  both.Wait();
+  Bytes bytes;
+  for (const std::vector<float>& result : z) {
+    Append(&bytes, result.data() + result.size() - tasks, tasks * sizeof(float));
+  }
+  return bytes;
+}
+
+// A partial that stays on the device and begins there with the first batch, behind all that this
+// one brings; the second one adds to it, too.
+Bytes Words(Device* device, const TandemLibraryV1& library) {
+  Rng rng(9);
+  const TandemKernelV1& kernel = FindKernel(library, "kmer_count");
+  const int32_t k = 8;
+  std::vector<Bytes> bases;
+  for (size_t i = 0; i <= kFirstParts; ++i) {
+    bases.emplace_back(kStays);
+    for (uint8_t& base : bases.back()) base = "ACGT"[rng.Below(4)];
+  }
+  std::vector<Args> args;
+  for (Bytes& base : bases) {
+    args.emplace_back().Buffer(base).Known(args.size()).Add(k).Add(uint8_t{0});
+    args.back().Add(static_cast<int64_t>(base.size()) - k + 1).Add(int64_t{0});
+  }
+  const auto accumulator = device->NewAccumulator(&kernel, args.front().data());
+  Batch first, second;
+  for (size_t i = 0; i < args.size(); ++i) {
+    Batch& batch = i < kFirstParts ? first : second;
+    batch.parts.push_back(args[i].Part({0, 0}, 200));
+    batch.parts.back().accumulator = accumulator.get();
+  }
+  Together both;
+  for (Batch* batch : {&first, &second}) {
+    batch->kernel = &kernel;
+    both.Submit(device, batch);
+  }
+  both.Wait();
+  return Collected(device, accumulator.get(), kernel, args.front());
 }
 
 int32_t Collect(void* context, const void* bytes, int64_t size) {
@@ -262,11 +369,9 @@ class ScriptedGpuCudaTest : public GpuCudaTest {
 
 TEST_F(GpuCudaTest, EveryFormGivesTheCpusBytes) {
   const std::string stats = testing::TempDir() + "/gpu_cuda_test.stats";
-  const std::vector<std::pair<const char*, Form>> forms = {{"options", &Options},
-                                                           {"paths", &Paths},
-                                                           {"counts", &Counts},
-                                                           {"sums", &Sums},
-                                                           {"edges", &Edges}};
+  const std::vector<std::pair<const char*, Form>> forms = {
+      {"options", &Options}, {"paths", &Paths},     {"counts", &Counts}, {"sums", &Sums},
+      {"edges", &Edges},     {"staying", &Staying}, {"words", &Words}};
   for (const auto& [name, form] : forms) {
     // Late operations show a wait that is missing; blocks that are copied, and that are not.
     for (const auto& [delay, mapped] :
