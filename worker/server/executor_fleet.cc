@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -151,7 +152,7 @@ bool ExecutorFleet::Collect(std::vector<Event>* events) {
     it = live_.erase(it);
     something = true;
   }
-  if (!undying_.empty()) ReapLate();
+  something |= ReapLate(events);
   return something;
 }
 
@@ -164,22 +165,38 @@ void ExecutorFleet::GiveUpOn(ExecutorId id, Live* live, std::vector<Event>* even
   End(id, live, "it was killed and does not end", events);
   if (live->device != "cpu") {
     events->push_back(DeviceTroubled{
-        live->device, StrCat("its executor (process ", pid, ") was killed and does not end within ",
-                             options_.die_max,
-                             ": the driver holds it; see dmesg, reset the device or reboot, "
-                             "then start the worker again")});
+        live->device,
+        StrCat("its executor (process ", pid, ") was killed and does not end within ",
+               options_.die_max, ": the driver holds it; see dmesg, reset the device or reboot")});
   }
   live->process->GiveUp();
-  undying_.push_back(std::move(live->process));
+  undying_.push_back({live->device, std::move(live->process)});
 }
 
-void ExecutorFleet::ReapLate() {
-  std::erase_if(undying_, [](const std::unique_ptr<ExecutorProcess>& process) {
-    if (!HasEnded(*process)) return false;
-    TLOG(Info, "executor_has_died_after_all", "pid", process->pid());
-    process->Reap();
+bool ExecutorFleet::Held(std::string_view device) const {
+  return std::ranges::find(undying_, device, &Undying::device) != undying_.end();
+}
+
+// A device is well again once the last process that held on to it has gone, unless it was out of
+// service for another reason, too.
+bool ExecutorFleet::ReapLate(std::vector<Event>* events) {
+  std::set<std::string> devices;
+  std::erase_if(undying_, [&devices](const Undying& undying) {
+    if (!HasEnded(*undying.process)) return false;
+    TLOG(Info, "executor_has_died_after_all", "pid", undying.process->pid(), "device",
+         undying.device);
+    undying.process->Reap();
+    devices.insert(undying.device);
     return true;
   });
+  for (const std::string& device : devices) {
+    if (device == "cpu" || Held(device)) continue;
+    const auto condemned = condemned_.find(device);
+    const std::string why = condemned == condemned_.end() ? "" : condemned->second;
+    if (why.empty()) TLOG(Info, "device_in_service_again", "device", device);
+    events->push_back(DeviceTroubled{device, why});
+  }
+  return !devices.empty();
 }
 
 bool ExecutorFleet::Receive(ExecutorId id, Live* live, std::vector<Event>* events) {
@@ -278,8 +295,10 @@ void ExecutorFleet::End(ExecutorId id, Live* live, std::string how, std::vector<
   }
   if (gone) {
     TLOG(Error, "device_gone", "device", live->device);
-    events->push_back(DeviceTroubled{
-        live->device, "it is gone: it stopped answering; mend it, then start the worker again"});
+    const char* const why =
+        "it is gone: it stopped answering; mend it, then start the worker again";
+    Condemn(live->device, why);
+    events->push_back(DeviceTroubled{live->device, why});
   }
   events->push_back(std::move(lost));
 }
@@ -295,6 +314,9 @@ void ExecutorFleet::AddPollFds(std::vector<pollfd>* fds) const {
   for (const auto& [id, live] : live_) {
     fds->push_back({live.process->channel()->wake_fd(), POLLIN, 0});
     fds->push_back({live.process->exit_fd(), POLLIN, 0});
+  }
+  for (const Undying& undying : undying_) {
+    fds->push_back({undying.process->exit_fd(), POLLIN, 0});
   }
 }
 

@@ -9,7 +9,7 @@
 // killed; that reaches the core as its loss, like any crash, with the suspects of its start page.
 // So is one that ran something for longer than its job's time limit; then only that is a suspect.
 // One that does not die of it (its driver holds it) is lost all the same after a while: nobody
-// waits for it, and the device that it drives is out of service.
+// waits for it, and the device that it drives is out of service until it has died after all.
 //
 // Thread-safety: the loop's thread. Ownership: owns the processes; staging of a lost executor is
 // kept until the core closes it.
@@ -85,6 +85,10 @@ class ExecutorFleet {
   void Apply(Effects* effects, const Setups& setups, std::vector<Event>* events);
   // True: there was something.
   bool Collect(std::vector<Event>* events);
+  // A device is out of service, and stays so while this worker lives, whatever dies there.
+  void Condemn(const std::string& device, const std::string& why) { condemned_[device] = why; }
+  // Its executor does not die: it is out of service until that has ended.
+  bool Held(std::string_view device) const;
   // Kills executors in which a thread has been at one thing for longer than `allowed` says of it.
   // Looks as often as the shortest limit of a job that runs needs, and now and then at least.
   using Allowed = absl::FunctionRef<absl::Duration(const Started& started)>;
@@ -155,7 +159,8 @@ class ExecutorFleet {
   // The process has ended, or does not.
   void End(ExecutorId id, Live* live, std::string how, std::vector<Event>* events);
   void GiveUpOn(ExecutorId id, Live* live, std::vector<Event>* events);
-  void ReapLate();
+  // True: one has ended that nobody waited for any more.
+  bool ReapLate(std::vector<Event>* events);
 
   const FleetOptions options_;
   const Identity* const identity_;
@@ -168,7 +173,12 @@ class ExecutorFleet {
   std::map<ExecutorId, Live> live_;
   std::map<ExecutorId, Kept> staging_;
   std::vector<SaidReady> ready_;
-  std::vector<std::unique_ptr<ExecutorProcess>> undying_;
+  struct Undying {
+    std::string device;
+    std::unique_ptr<ExecutorProcess> process;
+  };
+  std::vector<Undying> undying_;
+  std::map<std::string, std::string> condemned_;  // devices, and why
   std::map<std::string, uint64_t> counters_;
   wire::UsageSums usage_;
   executor::v1::FromExecutor incoming_;

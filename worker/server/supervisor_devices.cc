@@ -152,7 +152,9 @@ void Supervisor::NoteTrouble(const DeviceTroubled& event) {
   if (event.trouble.empty()) return notes_.Clear(event.device);
   notes_.Set(event.device,
              {"OUT_OF_SERVICE", StrCat(event.device, " gets no work: ", event.trouble),
-              "other devices go on; once it is mended, start the worker again"});
+              fleet_.Held(event.device)
+                  ? "other devices go on; once that process has ended, it is used again"
+                  : "other devices go on; once it is mended, start the worker again"});
 }
 
 // NVML names whole GPUs: a slice is told from where it sits.
@@ -169,6 +171,7 @@ void Supervisor::Handle(GpuNews event) {
       continue;
     }
     TLOG(Error, "gpu_out_of_service", "device", name, "why", event.text);
+    fleet_.Condemn(name, event.text);
     events_.push_back(DeviceTroubled{name, event.text});
   }
 }
