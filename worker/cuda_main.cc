@@ -25,6 +25,7 @@ constexpr char kHelp[] =
     "start by hand. By hand it says, as a line of JSON, what it finds of NVIDIA GPUs.\n\n"
     "  --probe         the devices that CUDA sees through CUDA_VISIBLE_DEVICES, and all versions\n"
     "  --check=UUID    runs a grid on that device and compares its results with the CPU's\n"
+    "  --start=DEVICE  starts as for a worker and says how long each part took; DEVICE: cuda:UUID\n"
     "  --nvml=PATH     NVIDIA's management library (default: libnvidia-ml.so.1)\n\n"
     "`tandem doctor` says the same in words.\n";
 

@@ -106,6 +106,17 @@ GridReport GridOf(const Json& json) {
   return report;
 }
 
+StartReport StartOf(const Json& json) {
+  StartReport report;
+  json.at("device").get_to(report.device);
+  json.at("seconds").get_to(report.seconds);
+  for (const auto& [name, seconds] : json.at("parts").items()) {
+    report.parts.emplace_back(name, seconds.get<double>());
+  }
+  report.error = ErrorOf(json);
+  return report;
+}
+
 absl::Status NoReport(std::string_view what) {
   return InvalidError(reason::kProtocolError,
                       StrCat("the probe's answer cannot be read: ", what,
@@ -158,12 +169,27 @@ std::string ToJson(const GridReport& report) {
   return Line(json);
 }
 
+std::string ToJson(const StartReport& report) {
+  Json json = {{"version", kVersion},
+               {"kind", "start"},
+               {"device", report.device},
+               {"seconds", report.seconds},
+               {"parts", Json::object()}};
+  for (const auto& [name, seconds] : report.parts) json["parts"][name] = seconds;
+  if (!report.error.ok()) json["error"] = ErrorJson(report.error);
+  return Line(json);
+}
+
 absl::StatusOr<DeviceReport> ParseDeviceReport(std::string_view text) {
   return Parse<DeviceReport>(text, "devices", &DevicesOf);
 }
 
 absl::StatusOr<GridReport> ParseGridReport(std::string_view text) {
   return Parse<GridReport>(text, "grid", &GridOf);
+}
+
+absl::StatusOr<StartReport> ParseStartReport(std::string_view text) {
+  return Parse<StartReport>(text, "start", &StartOf);
 }
 
 }  // namespace tandem

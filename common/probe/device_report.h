@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,12 +57,22 @@ struct GridReport {
   absl::Status error;        // it failed, or its results differ from the CPU's
 };
 
+// What the start of an executor took, to the end of a first grid.
+struct StartReport {
+  std::string device;                                 // "cuda:GPU-…", "emulated:…", "cpu"
+  double seconds = 0;                                 // all of it
+  std::vector<std::pair<std::string, double>> parts;  // seconds of each, one after the other
+  absl::Status error;
+};
+
 // A line of JSON with its newline.
 std::string ToJson(const DeviceReport& report);
 std::string ToJson(const GridReport& report);
+std::string ToJson(const StartReport& report);
 // INVALID_ARGUMENT (PROTOCOL_ERROR) for what is no such report.
 absl::StatusOr<DeviceReport> ParseDeviceReport(std::string_view text);
 absl::StatusOr<GridReport> ParseGridReport(std::string_view text);
+absl::StatusOr<StartReport> ParseStartReport(std::string_view text);
 
 }  // namespace tandem
 

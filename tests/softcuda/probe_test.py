@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tandem-executor-cuda --probe` and `--check`, and `tandem doctor`, on softcuda's devices and faults.
+"""`tandem-executor-cuda --probe`, `--check` and `--start`, and `tandem doctor`, on softcuda's devices and faults.
 
   probe_test.py BIN        (tests/softcuda/run sets LD_LIBRARY_PATH)
 """
@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import unittest
 
 BIN = sys.argv.pop(1)
@@ -59,6 +60,27 @@ class ProbeTest(unittest.TestCase):
                         CUDA_VISIBLE_DEVICES=SLICE)["devices"][0]
         self.assertEqual((device["uuid"], device["slice"]), (SLICE, True))
         self.assertNotIn("error", answer(f"--check={SLICE}", SOFTCUDA_UUID_0=SLICE, SOFTCUDA_NAME_0="H200 MIG 1g.18gb"))
+
+    def test_what_a_start_takes_in_its_parts(self):
+        begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        report = answer(f"--start=cuda:{FIRST}", f"--since={begin}", **TWO)
+        whole = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - begin) * 1e-9
+        self.assertNotIn("error", report)
+        self.assertEqual(report["device"], f"cuda:{FIRST}")
+        self.assertEqual(list(report["parts"]), ["spawn", "driver", "context", "device", "kernels", "slab", "first_launch"])
+        for part, seconds in report["parts"].items():
+            self.assertGreater(seconds, 0, part)
+        self.assertAlmostEqual(sum(report["parts"].values()), report["seconds"], delta=1e-6)
+        self.assertLess(report["seconds"], whole)
+        # What is slow is in its part.
+        slow = answer(f"--start=cuda:{FIRST}", **TWO, SOFTCUDA_DELAY_US="200000")["parts"]
+        self.assertGreater(slow["first_launch"], 0.4, "a grid and its copy down")
+        self.assertLess(slow["driver"] + slow["kernels"], 0.4)
+
+    def test_a_start_that_fails_says_why(self):
+        report = answer(f"--start=cuda:{FIRST}", **TWO, SOFTCUDA_FAULTS="launch:1=illegal_address")
+        self.assertIn("illegal", report["error"]["message"])
+        self.assertIn("no device's UUID", answer("--start=cuda:0", **TWO)["error"]["message"])
 
     def test_why_cuda_does_not_start(self):
         for fault, reason, words in (("no_driver", "UNSATISFIABLE", "driver is not there"),

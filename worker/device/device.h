@@ -57,6 +57,8 @@ struct DeviceProperties {
   uint32_t lanes = 0;
   uint32_t slots = 0;       // of the start log: slot numbers are below this
   bool own_memory = false;  // it needs every part's buffers
+  // What the start of its driver took, and of its context there; 0: it has none.
+  int64_t driver_ns = 0, context_ns = 0;
 };
 
 // Where a thread says what it starts, before it starts it: so that a crash names its suspects.
@@ -152,6 +154,7 @@ struct Batch {
   // and what was copied.
   int64_t up_ns = 0, grid_ns = 0, down_ns = 0;
   uint64_t bytes_up = 0, bytes_down = 0;
+  int64_t memory_ns = 0;      // … and what it took to get the memory
   bool first_launch = false;  // of its kernel on this device, which costs more than others
   // What `status` says is that it is too large: nothing of it was run. Parts of it may fit.
   bool too_large = false;

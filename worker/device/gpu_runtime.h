@@ -59,6 +59,8 @@ struct GpuProperties {
   uint64_t memory_bytes = 0;
   uint32_t multiprocessors = 1;
   uint32_t threads_a_multiprocessor = 2048;
+  // What its start took; 0: it has none.
+  absl::Duration driver_start, context_start;
 };
 
 struct GridLaunch {

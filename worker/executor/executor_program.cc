@@ -31,6 +31,7 @@
 #include "worker/executor/page_log.h"
 #include "worker/executor/remote_source.h"
 #include "worker/executor/serve.h"
+#include "worker/executor/start_times.h"
 #include "worker/ring/channel.h"
 #include "worker/ring/launch.h"
 
@@ -129,6 +130,7 @@ absl::Status RunExecutor(const ExecutorProgram& program, const ExecutorLaunch& l
 }  // namespace
 
 int RunExecutorProgram(const ExecutorProgram& program, int argc, char** argv) {
+  const MonoTime began = Clock::Real()->Now();
   if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h")) {
     return std::fputs(program.help, stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : kSoftware;
   }
@@ -138,6 +140,7 @@ int RunExecutorProgram(const ExecutorProgram& program, int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (const std::optional<int> answered = program.answer(arguments)) return *answered;
+  if (const std::optional<int> answered = AnswerStart(program, arguments, began)) return *answered;
   absl::StatusOr<ExecutorLaunch> launch = ParseLaunch(arguments);
   if (!launch.ok()) {
     std::fprintf(stderr, "%s: %s\n", program.name, std::string(launch.status().message()).c_str());

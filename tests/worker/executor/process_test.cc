@@ -8,14 +8,18 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/model/bound_job.h"
+#include "common/probe/device_report.h"
+#include "common/probe/probe_process.h"
 #include "common/wire/session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -305,6 +309,31 @@ TEST_F(ProcessTest, ItDiesWithTheProcessThatStartedIt) {
   ASSERT_GT(poll(&fd, 1, 60'000), 0);
   EXPECT_EQ(read(pipe_fds[0], &byte, 1), 0);
   close(pipe_fds[0]);
+}
+
+TEST_F(ProcessTest, WhatAStartTakesIsSaidInItsParts) {
+  const std::map<std::string, std::vector<std::string>> expected = {
+      {"cpu", {"spawn", "device", "kernels", "first_launch"}},
+      {"emulated:E-1", {"spawn", "device", "kernels", "slab", "first_launch"}}};
+  for (const auto& [device, names] : expected) {
+    const auto text = RunProbe({EXECUTOR_PROGRAM, StrCat("--start=", device),
+                                StrCat("--since=", Clock::Real()->Now().nanos())},
+                               absl::Minutes(1));
+    ASSERT_TRUE(text.ok()) << text.status();
+    const auto report = ParseStartReport(*text);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->error.ok()) << report->error;
+    EXPECT_EQ(report->device, device);
+    std::vector<std::string> parts;
+    double seconds = 0;
+    for (const auto& [name, took] : report->parts) {
+      parts.push_back(name);
+      EXPECT_GT(took, 0) << name;
+      seconds += took;
+    }
+    EXPECT_EQ(parts, names);
+    EXPECT_NEAR(seconds, report->seconds, 1e-6);
+  }
 }
 
 TEST_F(ProcessTest, AWrongStartIsAUsageError) {

@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
@@ -42,7 +43,9 @@ absl::StatusOr<std::unique_ptr<CudaRuntime>> CudaRuntime::Open(const std::string
   setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
   const std::string sought = StrCat("none is ", uuid, " (nvidia-smi -L lists them)");
   int count = 0;
+  const MonoTime begin = Clock::Real()->Now();
   RETURN_IF_ERROR(CudaStartStatus(cudaGetDeviceCount(&count), sought));
+  const MonoTime driver = Clock::Real()->Now();
   cudaDeviceProp found{};
   if (count > 0) RETURN_IF_ERROR(CudaStartStatus(cudaGetDeviceProperties(&found, kDevice), sought));
   // CUDA takes the first digits of a UUID for the whole. What it says of a slice is its parent's.
@@ -52,6 +55,8 @@ absl::StatusOr<std::unique_ptr<CudaRuntime>> CudaRuntime::Open(const std::string
   RETURN_IF_ERROR(CudaStartStatus(cudaSetDevice(kDevice), sought));
   RETURN_IF_ERROR(CudaStartStatus(cudaFree(nullptr), sought));  // starts the context here
   GpuProperties properties;
+  properties.driver_start = driver - begin;
+  properties.context_start = Clock::Real()->Now() - driver;
   properties.model = found.name;
   properties.uuid = uuid;
   properties.memory_bytes = found.totalGlobalMem;

@@ -58,6 +58,8 @@ GpuDevice::GpuDevice(std::unique_ptr<GpuRuntime> runtime, const GpuDeviceOptions
         host_->Run([this, f = std::move(f)] { f(*host_); });
       });
   properties_.kind = options.kind;
+  properties_.driver_ns = absl::ToInt64Nanoseconds(gpu.driver_start);
+  properties_.context_ns = absl::ToInt64Nanoseconds(gpu.context_start);
   properties_.model = gpu.model;
   properties_.uuid = gpu.uuid;
   properties_.cores = gpu.multiprocessors;

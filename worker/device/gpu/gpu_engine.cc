@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
@@ -123,7 +124,11 @@ void GpuEngine::AdmitQueued() {
     absl::Status status = health();
     if (status.ok()) status = CheckFits(*flight);
     const bool never = !status.ok();
-    if (!never) status = Admit(flight);
+    if (!never) {
+      const MonoTime begin = Clock::Real()->Now();
+      status = Admit(flight);
+      flight->work.batch()->memory_ns += Clock::Real()->Now().NanosSince(begin);
+    }
     // Others will give back what they have.
     if (!never && absl::IsResourceExhausted(status) && holding_ > 0) return;
     queue_.pop_front();
