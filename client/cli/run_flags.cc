@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "client/cli/selectors.h"
 #include "client/lib/arguments.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
@@ -14,7 +15,22 @@
 namespace tandem::cli {
 namespace {
 
-constexpr double kCpusMax = 1e6;
+constexpr double kDevicesMax = 1e6;
+
+// "0.5" of them, to a fixed point.
+absl::Status TakeShare(const std::string& text, std::string_view flag, std::string_view of,
+                       int64_t* e4) {
+  if (text.empty()) return absl::OkStatus();
+  const auto share = Scalar::Parse(text, DType::kF64);
+  if (!share.ok() || !(share->AsDouble() > 0) || share->AsDouble() > kDevicesMax) {
+    return WithField(
+        InvalidError(reason::kBadResources,
+                     StrCat(flag, " ", Quoted(text), " is no number of ", of, "; give 0.5 or 2")),
+        flag);
+  }
+  *e4 = static_cast<int64_t>(share->AsDouble() * kWholeUnit + 0.5);
+  return absl::OkStatus();
+}
 
 absl::Status TakeResources(const RunFlags& flags, JobSpec* spec) {
   if (!flags.time_limit.empty()) {
@@ -37,15 +53,19 @@ absl::Status TakeResources(const RunFlags& flags, JobSpec* spec) {
     }
     spec->resources.gpu_memory_bytes = *bytes;
   }
-  if (!flags.cpus.empty()) {
-    const auto cpus = Scalar::Parse(flags.cpus, DType::kF64);
-    if (!cpus.ok() || !(cpus->AsDouble() > 0) || cpus->AsDouble() > kCpusMax) {
-      return WithField(
-          InvalidError(reason::kBadResources, StrCat("--cpus ", Quoted(flags.cpus),
-                                                     " is no number of cores; give 0.5 or 2")),
-          "--cpus");
-    }
-    spec->resources.cpus_e4 = static_cast<int64_t>(cpus->AsDouble() * kWholeUnit + 0.5);
+  RETURN_IF_ERROR(TakeShare(flags.cpus, "--cpus", "cores", &spec->resources.cpus_e4));
+  return TakeShare(flags.gpus, "--gpus", "GPUs", &spec->resources.gpus_e4);
+}
+
+absl::Status TakeAfter(const RunFlags& flags, JobSpec* spec) {
+  const auto unknown = []() -> absl::StatusOr<std::vector<JobId>> {
+    return Error(absl::StatusCode::kUnimplemented, reason::kNotYetHonoured,
+                 "is not honoured by this version: wait with `tandem job wait`, then submit");
+  };
+  for (const std::string& text : flags.after) {
+    absl::StatusOr<std::vector<JobId>> jobs = SelectJobs(text, unknown);
+    if (!jobs.ok()) return WithField(WithContext(jobs.status(), "--after"), "--after");
+    spec->after.insert(spec->after.end(), jobs->begin(), jobs->end());
   }
   return absl::OkStatus();
 }
@@ -97,9 +117,15 @@ void AddRunFlags(CLI::App* command, RunFlags* flags) {
                     "Fail at once, with the reason, where no attached worker may run it (no GPU "
                     "of the kind, say); else the job waits for one");
   command->add_option("--cpus", flags->cpus, "Cores a task needs (refused: not honoured yet)");
+  command->add_option("--gpus", flags->gpus, "GPUs a task needs, 0.5 (refused: not honoured yet)");
   command
       ->add_option("--mem", flags->memory, "Memory a task needs, 2GiB (refused: not honoured yet)")
       ->type_name("SIZE");
+  command
+      ->add_option("--after", flags->after,
+                   "Start when this job has succeeded (refused: not honoured yet)")
+      ->type_name("JOB")
+      ->allow_extra_args(false);
   command
       ->add_option("--max-lease", flags->max_lease_leaves,
                    "The most leaves one lease may hold (0: the policy's choice)")
@@ -146,6 +172,7 @@ absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags) {
   if (flags.device == "cpu") spec.device = DeviceChoice::kCpu;
   if (flags.device == "gpu") spec.device = DeviceChoice::kGpu;
   RETURN_IF_ERROR(TakeResources(flags, &spec));
+  RETURN_IF_ERROR(TakeAfter(flags, &spec));
   ASSIGN_OR_RETURN(spec.labels, ParseLabels(flags.labels));
   spec.request_id = flags.request_id;
   RETURN_IF_ERROR(CheckJobTexts(spec, JobLimits()));

@@ -18,8 +18,8 @@ namespace tandem::cli {
 
 struct RunFlags {
   std::string kernel;
-  std::vector<std::string> arguments, outs, labels;
-  std::string split, name, request_id, device = "auto", time_limit, cpus, memory, gpu_memory;
+  std::vector<std::string> arguments, outs, labels, after;
+  std::string split, name, request_id, device = "auto", time_limit, cpus, gpus, memory, gpu_memory;
   std::string on_ctrl_c = "detach";
   uint64_t grain = 0, max_lease_leaves = 0;
   uint32_t retries = 0, crash_limit = 3;

@@ -38,10 +38,18 @@ class CommandTest(unittest.TestCase):
         self.refused(2, "AXIS_NOT_SPLITTABLE", "", "run", "gradient", "x=constant(1)", "label=constant(1)", "w=constant(1)",
                      "n=10", "d=3", "--split", "d")
         self.refused(2, "SCALAR_OUT_OF_RANGE", "15", "run", "kmer_count", "base=[65,67]", "k=99")
-        self.refused(2, "NOT_YET_HONOURED", "cpus", "run", "noop", "n=1", "--cpus", "2")
         self.refused(3, "JOB_NOT_FOUND", "999999", "job", "show", "999999")
         self.refused(2, "BAD_ARGUMENT", "names no jobs", "job", "show", "seven")
         self.refused(2, "SHAPE_MISMATCH", "", "run", "saxpy", "scale=1", "x=[1,2,3]", "y=[1,2]")
+
+    def test_what_is_not_honoured_yet_is_refused_by_name(self):
+        for says, *flag in (("cpus = 2", "--cpus", "2"), ("gpus = 0.5", "--gpus", "0.5"),
+                            ("memory = 2GiB", "--mem", "2GiB"), ("after = jobs/3", "--after", "3"),
+                            ("--after", "--after", "last")):
+            for command in ("run", "submit"):
+                self.refused(2, "NOT_YET_HONOURED", says, command, "noop", "n=1", *flag)
+        self.refused(2, "BAD_RESOURCES", "--gpus", "run", "noop", "n=1", "--gpus", "none")
+        self.refused(2, "BAD_ARGUMENT", "--after", "run", "noop", "n=1", "--after", "yesterday")
 
     def test_a_missing_master_is_said_at_once(self):
         done = subprocess.run([self.cluster.program("tandem"), "--address", "127.0.0.1:1", "job", "ls"],
