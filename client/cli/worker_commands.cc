@@ -36,7 +36,7 @@ absl::Status ListWorkers(Context* context) {
                           {"DEVICES"},
                           {"LEASES"},
                           {"LEAVES DONE"},
-                          {"ADDRESS", Column::kWide},
+                          {"CALLS FROM", Column::kWide},
                           {"VERSION", Column::kWide}});
   for (const auto& worker : workers) {
     table.Add({worker.name, worker.state, DevicesText(worker.devices), StrCat(worker.leases),

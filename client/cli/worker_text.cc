@@ -194,7 +194,7 @@ Record WorkerRecord(const client::WorkerSummary& worker) {
                 StrCat("it takes no work until `tandem worker resume ", worker.name, "`",
                        worker.state == "DRAINED" ? "; it holds nothing and may be stopped" : ""));
   }
-  record.Line("address", worker.address);
+  record.Line("calls from", worker.address);
   record.Line("version", worker.version);
   record.Line("devices", DevicesText(worker.devices));
   for (const DeviceInfo& device : worker.devices) {

@@ -126,9 +126,9 @@ struct Finding {
 struct WorkerSummary {
   WorkerId id;
   std::string name;
-  std::string state;   // "ATTACHED", "DRAINING", "DRAINED", "LOST"
-  bool drain = false;  // it is to take no work, attached or not
-  std::string address;
+  std::string state;    // "ATTACHED", "DRAINING", "DRAINED", "LOST"
+  bool drain = false;   // it is to take no work, attached or not
+  std::string address;  // The host that it calls from.
   std::string version;
   std::vector<DeviceInfo> devices;
   std::vector<KernelRate> rates;

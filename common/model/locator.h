@@ -1,8 +1,8 @@
 // Locator: where an operand's bytes are to be had. OperandSpec: shape and locator together.
 //
 // The core of the master knows locators, sizes and checksums, never bytes. Executors resolve them
-// (common/data): inline from the lease, blobs and held segments from whoever has them, paths from
-// the shared file system, generators by computing.
+// (common/data): inline from the lease, blobs and held segments from the master, paths from the
+// shared file system, generators by computing.
 //
 // Thread-safety: value types. Checksums of slices and segments are XXH3-64.
 #ifndef TANDEM_COMMON_MODEL_LOCATOR_H_
@@ -53,7 +53,7 @@ struct JobOutputLocator {
   std::string output;
   friend bool operator==(const JobOutputLocator&, const JobOutputLocator&) = default;
 };
-// Part of a segment. `worker` is the holder; 0 is the master itself.
+// Part of a segment of the master's: `worker` is 0, since workers serve nothing (decision 0008).
 struct HeldLocator {
   WorkerId worker;
   SegmentId segment;

@@ -6,7 +6,9 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/reason.h"
@@ -131,6 +133,16 @@ absl::StatusOr<Address> ParseAddress(std::string_view text) {
   }
   address.host = std::string(host);
   return address;
+}
+
+std::string HostOfPeer(std::string_view peer) {
+  std::string plain = absl::StrReplaceAll(ToAbsl(peer), {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+  for (const std::string_view scheme : {"ipv4:", "ipv6:"}) {
+    if (!peer.starts_with(scheme)) continue;
+    absl::StatusOr<Address> address = ParseAddress(std::string_view(plain).substr(scheme.size()));
+    if (address.ok()) return std::move(address->host);
+  }
+  return plain;
 }
 
 bool IsLoopback(const Address& address) {

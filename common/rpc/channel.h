@@ -51,6 +51,9 @@ struct Address {
   bool unix_socket = false;
 };
 absl::StatusOr<Address> ParseAddress(std::string_view text);
+// The host in the peer of a call as gRPC writes it: "10.0.0.7" of "ipv4:10.0.0.7:43124", "::1" of
+// "ipv6:%5B::1%5D:43124". What is no such peer ("unix:/path") comes back as it is.
+std::string HostOfPeer(std::string_view peer);
 // Reachable from this host only: a unix socket, localhost, 127.0.0.0/8 or ::1.
 bool IsLoopback(const Address& address);
 

@@ -40,7 +40,6 @@ void Encode(const WorkerHello& from, worker::v1::Hello* to) {
   EncodeList(from.devices, to->mutable_devices());
   EncodeList(from.kernels, to->mutable_kernels());
   EncodeList(from.held, to->mutable_held());
-  to->set_data_address(from.data_address);
   to->set_host_id(from.host_id);
   to->set_max_leases(from.max_leases);
 }
@@ -56,7 +55,6 @@ absl::Status Decode(worker::v1::Hello* from, WorkerHello* to) {
   RETURN_IF_ERROR(DecodeList(from->mutable_devices(), &to->devices, kDevicesMax, "devices"));
   RETURN_IF_ERROR(DecodeList(from->mutable_kernels(), &to->kernels, kKernelsMax, "kernels"));
   RETURN_IF_ERROR(DecodeList(from->mutable_held(), &to->held, WireLimits::kItems, "held"));
-  RETURN_IF_ERROR(TakeName(from->mutable_data_address(), false, "data_address", &to->data_address));
   RETURN_IF_ERROR(TakeName(from->mutable_host_id(), false, "host_id", &to->host_id));
   to->max_leases = from->max_leases();
   return absl::OkStatus();

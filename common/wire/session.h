@@ -32,7 +32,6 @@ struct WorkerHello {
   std::vector<DeviceInfo> devices;
   std::vector<KernelInfo> kernels;
   std::vector<HeldLeaves> held;
-  std::string data_address;
   std::string host_id;
   uint64_t max_leases = 0;
 };

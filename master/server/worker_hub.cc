@@ -33,7 +33,7 @@ void WorkerHub::Greet(RequestToken token, std::shared_ptr<WorkerStream> stream,
   greeted.stream = std::move(stream);
   greeted.profile = {.name = std::move(hello.name),
                      .version = std::move(hello.version),
-                     .address = std::move(hello.data_address),
+                     .address = greeted.stream->host(),
                      .devices = std::move(hello.devices),
                      .rates = {},
                      .attached = now,

@@ -34,7 +34,7 @@ namespace tandem::master {
 struct WorkerProfile {
   std::string name;
   std::string version;
-  std::string address;
+  std::string address;  // The host that it calls from.
   std::vector<DeviceInfo> devices;
   // The last of each kernel, extents and device, and when it was said; the latest last.
   std::vector<std::pair<KernelRate, absl::Time>> rates;

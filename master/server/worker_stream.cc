@@ -3,13 +3,13 @@
 #include <string>
 #include <variant>
 
-#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/status.h"
 #include "common/wire/decode_util.h"
 #include "common/wire/kernel.h"
@@ -18,20 +18,8 @@
 
 namespace tandem::master {
 
-namespace {
-
-// "ipv4:10.0.0.7:43124" and "ipv6:%5B::1%5D:43124" as people write them.
-std::string PlainPeer(std::string_view peer) {
-  for (const std::string_view scheme : {"ipv4:", "ipv6:"}) {
-    if (peer.substr(0, scheme.size()) == scheme) peer.remove_prefix(scheme.size());
-  }
-  return absl::StrReplaceAll(ToAbsl(peer), {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
-}
-
-}  // namespace
-
 std::shared_ptr<WorkerStream> WorkerStream::Start(const Parts& parts, std::string_view peer) {
-  std::shared_ptr<WorkerStream> stream(new WorkerStream(parts, PlainPeer(peer)));
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(parts, rpc::HostOfPeer(peer)));
   stream->self_ = stream;
   stream->Drive();
   return stream;
@@ -41,8 +29,6 @@ void WorkerStream::OnDone() {
   parts_.inbox->OnGone(shared_from_this());
   self_.reset();
 }
-
-// ---- reading ----
 
 void WorkerStream::OnReadDone(bool ok) {
   if (!ok) return Close(absl::OkStatus());  // It has said all, or is gone.
@@ -91,7 +77,6 @@ absl::Status WorkerStream::TakeHello() {
         StrCat("worker ", hello.name, " (", hello.version, ") speaks protocol ", hello.protocol,
                ", this master ", wire::kProtocol, ": run the same release on both"));
   }
-  if (hello.data_address.empty()) hello.data_address = peer_;
   parts_.inbox->OnHello(shared_from_this(), std::move(hello));
   return absl::OkStatus();
 }
@@ -217,8 +202,6 @@ absl::Status WorkerStream::CheckRegions(const BoundJob& job, const CommitOutputs
   }
   return absl::OkStatus();
 }
-
-// ---- writing ----
 
 void WorkerStream::Welcome(WorkerId worker) {
   {

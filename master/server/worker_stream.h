@@ -80,6 +80,9 @@ class WorkerStream final
   // `peer`: where the worker calls from, as gRPC writes it.
   static std::shared_ptr<WorkerStream> Start(const Parts& parts, std::string_view peer);
 
+  // The host that the worker calls from: "10.0.0.7".
+  const std::string& host() const { return host_; }
+
   // The worker is accepted as `worker`: reading goes on.
   void Welcome(WorkerId worker);
   void Send(worker::v1::MasterMessage message);
@@ -98,7 +101,7 @@ class WorkerStream final
     size_t bytes = 0;
   };
 
-  WorkerStream(const Parts& parts, std::string peer) : parts_(parts), peer_(std::move(peer)) {}
+  WorkerStream(const Parts& parts, std::string host) : parts_(parts), host_(std::move(host)) {}
 
   absl::Status TakeHello();
   absl::Status TakeMessage(FromWorker* message);
@@ -115,7 +118,7 @@ class WorkerStream final
   void Drive();
 
   const Parts parts_;
-  const std::string peer_;              // "10.0.0.7:43124"
+  const std::string host_;
   std::shared_ptr<WorkerStream> self_;  // Until OnDone.
 
   // Of the outstanding read, and of the thread that handles it.

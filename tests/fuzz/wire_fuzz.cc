@@ -151,7 +151,6 @@ WorkerHello SomeHello() {
   hello.devices = {{DeviceKind::kCpu, "a cpu", "", 8, 1 << 30, 2}};
   hello.kernels = {SomeJob().kernel};
   hello.held = {{JobId(3), {4, 8}, 1, LeaseId{Epoch(2), 9}}};
-  hello.data_address = "127.0.0.1:1";
   hello.max_leases = 100;
   return hello;
 }

@@ -85,6 +85,15 @@ TEST(Address, LoopbackIsToldFromTheRest) {
   }
 }
 
+TEST(Address, APeerIsNamedByItsHost) {
+  EXPECT_EQ(HostOfPeer("ipv4:10.0.0.7:43124"), "10.0.0.7");
+  EXPECT_EQ(HostOfPeer("ipv6:%5B::1%5D:43124"), "::1");
+  EXPECT_EQ(HostOfPeer("ipv6:[fe80::1]:9"), "fe80::1");
+  EXPECT_EQ(HostOfPeer("ipv6:%5Bfe80::1%25eth0%5D:9"), "fe80::1%eth0");
+  EXPECT_EQ(HostOfPeer("unix:/run/tandem.sock"), "unix:/run/tandem.sock");
+  EXPECT_EQ(HostOfPeer(""), "");
+}
+
 TEST(Owner, OnlyUserNamesAreOwners) {
   for (const char* owner : {"ada", "a.b-c_9", "X"}) EXPECT_TRUE(CheckOwner(owner).ok()) << owner;
   for (const std::string& owner :

@@ -278,7 +278,6 @@ TEST(SessionWire, HelloAndWelcomeArriveAsTheyWereSent) {
       {DeviceKind::kEmulated, "an emulated one", "EMULATED-0", 8, 1000, 1, 900, "90%"}};
   hello.kernels = {MakeKernel()};
   hello.held = {{JobId(1), {0, 8}, 1, LeaseId{Epoch(4), 12}}};
-  hello.data_address = "10.0.0.7:7461";
   hello.host_id = "boot/mnt";
   hello.max_leases = 2048;
   worker::v1::Hello message;
