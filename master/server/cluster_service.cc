@@ -177,6 +177,7 @@ void ClusterService::DescribeMaster(const LoopView& view, v1::MasterInfo* to) co
   counters["journal_commits_total"] = view.committer.groups;
   counters["journal_batches_total"] = view.committer.batches;
   counters["journal_bytes_total"] = view.committer.bytes;
+  counters["replay_differences_total"] = view.replay_differences;
   counters["journal_full_retries_total"] = view.committer.full_disk_retries;
   counters["journal_syncing_microseconds_total"] =
       static_cast<uint64_t>(absl::ToInt64Microseconds(view.committer.syncing));

@@ -46,6 +46,8 @@ class CommitBuilder {
   // The reduced outputs of a job whose success is among the records become rows, as if they were
   // one piece.
   void AddResult(const JobStatus& status);
+  // With the next records: RecordEncoder::SetStateHash.
+  void SetStateHash(uint64_t hash) { encoder_.SetStateHash(hash); }
   bool empty() const { return encoder_.empty() && commit_.batch.outputs.empty(); }
   Commit Take();
 

@@ -64,8 +64,6 @@ void EventLoop::Stop() {
   committer_.reset();  // Commits what is queued.
 }
 
-// ---- from other threads ----
-
 bool EventLoop::journal_full() const {
   return journal_full_ || (parts_.low_on_room && parts_.low_on_room());
 }
@@ -132,8 +130,6 @@ void EventLoop::OnDurable(const absl::Status& status, uint64_t seq) {
   told_ = true;
   if (!status.ok() && !absl::IsResourceExhausted(status)) store_error_ = status;
 }
-
-// ---- the loop ----
 
 bool EventLoop::Ready() const { return stopping_ || told_ || (!queue_.empty() && !stalled_); }
 
@@ -223,7 +219,9 @@ void EventLoop::Handle(Item item) {
 }
 
 LoopView EventLoop::View() const {
-  return {core_, hub_, epoch_, ledger_, now_, committer_->Stats(), batches_, events_};
+  return {core_,    hub_,    epoch_,
+          ledger_,  now_,    committer_->Stats(),
+          batches_, events_, replay_differences_};
 }
 
 void EventLoop::HandleHello(Hello hello) {
@@ -458,6 +456,7 @@ void EventLoop::SaveSnapshotIfDue() {
     }
     encoder.Add(record, ended, account == nullptr ? "" : *account);
   }
+  encoder.SetStateHash(core_.DurableHash());
   snapshot_records_ = records.size();
   records_since_snapshot_ = 0;
   committer_->SaveSnapshot(last_seq_, encoder.Take());
@@ -487,6 +486,7 @@ void EventLoop::EndEverything() {
   }
   if (!failed_ && committer_->HasRoom()) {  // Else some numbers are left out.
     core_.Close(&effects_);
+    builder_.SetStateHash(core_.DurableHash());
     Commit(parts_.clock->WallNow());
   }
   for (const auto& [token, done] : asked_) done(ShuttingDown());

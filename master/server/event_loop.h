@@ -91,6 +91,7 @@ struct LoopView {
   CommitterStats committer;
   uint64_t batches = 0;  // Steps taken together.
   uint64_t events = 0;
+  uint64_t replay_differences = 0;  // States that the log made otherwise than they had been.
 };
 
 class EventLoop final : public WorkerInbox {
@@ -168,7 +169,7 @@ class EventLoop final : public WorkerInbox {
   absl::Status Enqueue(Item item);
   void EnqueueUnbounded(Item item);
 
-  // ---- the loop's thread ----
+  // On the loop's thread.
   void Run();
   bool WaitForWork(std::vector<Item>* items);
   bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -192,7 +193,7 @@ class EventLoop final : public WorkerInbox {
   void Fail(const absl::Status& status);
   void EndEverything();
 
-  // ---- recovery.cc ----
+  // In recovery.cc.
   absl::Status Replay(std::string_view payload, std::map<JobId, absl::Time>* ended);
   void PublishRecovered(const std::map<JobId, absl::Time>& ended);
   absl::Status DeleteUnreferencedSegments();
@@ -223,6 +224,7 @@ class EventLoop final : public WorkerInbox {
   uint64_t batches_ = 0;
   uint64_t events_ = 0;
   uint64_t records_since_snapshot_ = 0;
+  uint64_t replay_differences_ = 0;
   uint64_t snapshot_records_ = 0;  // In the last snapshot.
   bool jobs_ended_ = false;        // Since DeleteOldJobs looked.
   bool jobs_deleted_ = true;       // Since the start; perhaps just before it.

@@ -9,7 +9,9 @@
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/all_capabilities.h"
 #include "common/model/bound_job.h"
+#include "common/rpc/version.h"
 #include "common/wire/job_spec.h"
 #include "common/wire/kernel.h"
 #include "common/wire/lease_messages.h"
@@ -28,21 +30,6 @@ absl::Status Unreadable(std::string_view what, const absl::Status& why) {
   return why.ok() ? why : Unreadable(StrCat(what, ": ", ToStd(why.message())));
 }
 
-// What a job accepted by an older master may ask for is not refused now.
-constexpr Capabilities kEverything = {.cpus = true,
-                                      .memory = true,
-                                      .gpus = true,
-                                      .gpu_memory = true,
-                                      .time_limit = true,
-                                      .after = true,
-                                      .job_outputs = true,
-                                      .commands = true,
-                                      .retries = true,
-                                      .crash_limit = true,
-                                      .priority = true,
-                                      .reproducible = true,
-                                      .paths = true};
-
 void EncodeAccepted(const JobAccepted& from, journal::v1::JobAccepted* to) {
   to->set_job(from.job.value());
   wire::Encode(from.bound->spec, to->mutable_spec());
@@ -57,7 +44,8 @@ absl::Status DecodeAccepted(journal::v1::JobAccepted* from, JobAccepted* to) {
   KernelInfo kernel;
   RETURN_IF_ERROR(Unreadable("spec", wire::Decode(from->mutable_spec(), &spec)));
   RETURN_IF_ERROR(Unreadable("kernel", wire::Decode(from->mutable_kernel(), &kernel)));
-  absl::StatusOr<BoundJob> bound = ValidateAndBind(std::move(spec), kernel, kEverything);
+  // What a job accepted by another master asks for is not refused now.
+  absl::StatusOr<BoundJob> bound = ValidateAndBind(std::move(spec), kernel, kAllCapabilities);
   RETURN_IF_ERROR(Unreadable("job", bound.status()));
   to->job = JobId(from->job());
   to->bound = std::make_shared<const BoundJob>(*std::move(bound));
@@ -285,6 +273,11 @@ void RecordEncoder::Add(const Record& record, absl::Time now, const std::string&
   std::visit(Encoder{records_.add_records(), now, account}, record);
 }
 
+void RecordEncoder::SetStateHash(uint64_t hash) {
+  records_.set_state_hash(hash);
+  records_.set_state_hash_release(std::string(rpc::Version()));
+}
+
 std::string RecordEncoder::Take() {
   records_.set_format_major(kJournalFormatMajor);
   records_.set_format_minor(kJournalFormatMinor);
@@ -294,7 +287,8 @@ std::string RecordEncoder::Take() {
 }
 
 absl::Status DecodeRecords(std::string_view payload,
-                           const std::function<absl::Status(DecodedRecord)>& visit) {
+                           const std::function<absl::Status(DecodedRecord)>& visit,
+                           uint64_t* state_hash) {
   journal::v1::Records records;
   if (!records.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
     return Unreadable("its framing is broken");
@@ -304,6 +298,9 @@ absl::Status DecodeRecords(std::string_view payload,
         absl::StatusCode::kFailedPrecondition, reason::kVersionSkew,
         StrCat("the log has format ", records.format_major(), ".", records.format_minor(),
                ", this master reads ", kJournalFormatMajor, ".x: start the version that wrote it"));
+  }
+  if (state_hash != nullptr) {
+    *state_hash = records.state_hash_release() == rpc::Version() ? records.state_hash() : 0;
   }
   for (journal::v1::Record& record : *records.mutable_records()) {
     DecodedRecord decoded;

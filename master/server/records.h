@@ -36,6 +36,8 @@ class RecordEncoder {
   // `now`: wall time, for the ends of jobs.
   // `account`: a serialized JobAccount, for the end of a job; or "".
   void Add(const Record& record, absl::Time now, const std::string& account = "");
+  // The durable state behind all of the payload has this hash (MasterCore::DurableHash).
+  void SetStateHash(uint64_t hash);
   bool empty() const { return records_.records().empty(); }
   // The payload; the encoder is empty again.
   std::string Take();
@@ -52,9 +54,11 @@ struct DecodedRecord {
   std::optional<absl::Time> ended;  // Of a JobEnded …
   std::string account;              // … and its account, serialized; or "".
 };
-// Calls `visit` for each record in order.
+// Calls `visit` for each record in order. `state_hash`: what SetStateHash said; 0: nothing, or by
+// another release, whose hashes are not this one's.
 absl::Status DecodeRecords(std::string_view payload,
-                           const std::function<absl::Status(DecodedRecord)>& visit);
+                           const std::function<absl::Status(DecodedRecord)>& visit,
+                           uint64_t* state_hash = nullptr);
 
 // A job's accepted record alone: what history keeps as its spec.
 std::string EncodeJobSpec(const JobAccepted& accepted);

@@ -24,7 +24,8 @@ constexpr absl::Duration kRestarted = absl::Nanoseconds(1);
 }  // namespace
 
 absl::Status EventLoop::Replay(std::string_view payload, std::map<JobId, absl::Time>* ended) {
-  return DecodeRecords(payload, [this, ended](DecodedRecord decoded) {
+  uint64_t hash = 0;
+  const auto replay = [this, ended](DecodedRecord decoded) {
     if (const auto* accepted = std::get_if<JobAccepted>(&decoded.record)) {
       parts_.board->Accept(std::make_shared<const JobAccepted>(*accepted));
     } else if (const auto* announced = std::get_if<KernelAnnounced>(&decoded.record)) {
@@ -39,7 +40,15 @@ absl::Status EventLoop::Replay(std::string_view payload, std::map<JobId, absl::T
     }
     core_.Replay(decoded.record);
     return absl::OkStatus();
-  });
+  };
+  RETURN_IF_ERROR(DecodeRecords(payload, replay, &hash));
+  // What is durable counts, whatever the last master took its state to be; but somebody should
+  // know.
+  if (hash != 0 && hash != core_.DurableHash()) {
+    ++replay_differences_;
+    TLOG(Error, "replay_differs", "epoch", epoch_);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status EventLoop::Recover() {

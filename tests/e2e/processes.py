@@ -167,9 +167,13 @@ class Processes:
                 process.kill()
                 process.wait()
         self.log.close()
-        if kind is not None:
+        with open(self.log_path) as file:
+            differs = any(" replay_differs " in line for line in file)
+        if kind is not None or differs:
             self.show_log()
         self.folder.cleanup()
+        if kind is None and differs:
+            raise AssertionError("a master's log did not make the state again that the master had")
 
 
 def read_npy(path):

@@ -3,12 +3,15 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "absl/synchronization/notification.h"
 #include "common/base/error.h"
 #include "common/base/reason.h"
+#include "common/base/status_macros.h"
 #include "gtest/gtest.h"
+#include "master/server/records.h"
 #include "master/store/memory_store.h"
 #include "tests/master/server/bind.h"
 
@@ -22,11 +25,23 @@ class EventLoopTest : public ::testing::Test {
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     dir_ = name;
     segments_ = *SegmentStore::Open(RealFileSystem(), dir_, {});
+    Restart();
+  }
+  void TearDown() override {
+    loop_.reset();
+    std::filesystem::remove_all(dir_);
+  }
+
+  // Stops what runs, and goes on from the store.
+  void Restart() {
+    loop_.reset();
+    board_ = std::make_unique<JobBoard>();
+    kernels_ = std::make_unique<KernelBook>();
     LoopParts parts;
     parts.store = &store_;
     parts.segments = segments_.get();
-    parts.board = &board_;
-    parts.kernels = &kernels_;
+    parts.board = board_.get();
+    parts.kernels = kernels_.get();
     LoopOptions options;
     options.committer.full_disk_retry = absl::Milliseconds(5);
     options.committer.queued_batches_max = 4;
@@ -36,10 +51,6 @@ class EventLoopTest : public ::testing::Test {
     });
     ASSERT_TRUE(loop_->Recover().ok());
     loop_->Start();
-  }
-  void TearDown() override {
-    loop_.reset();
-    std::filesystem::remove_all(dir_);
   }
 
   struct Answer {
@@ -66,11 +77,37 @@ class EventLoopTest : public ::testing::Test {
     }
   }
 
+  uint64_t ReplayDifferences() {
+    uint64_t differences = 0;
+    absl::Notification told;
+    const absl::Status asked = loop_->Call([&](const LoopView& view) {
+      differences = view.replay_differences;
+      told.Notify();
+    });
+    EXPECT_TRUE(asked.ok()) << asked;
+    if (asked.ok()) told.WaitForNotification();
+    return differences;
+  }
+  // What the last payload of the log says that the state's hash is; 0: nothing.
+  uint64_t LastStateHash() {
+    uint64_t hash = 0;
+    const absl::Status read =
+        store_.ReadFrom(1, [&](uint64_t, absl::Span<const std::string_view> records) {
+          for (const std::string_view record : records) {
+            RETURN_IF_ERROR(DecodeRecords(
+                record, [](DecodedRecord) { return absl::OkStatus(); }, &hash));
+          }
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(read.ok()) << read;
+    return hash;
+  }
+
   std::string dir_;
   MemoryStore store_;
   std::unique_ptr<SegmentStore> segments_;
-  JobBoard board_;
-  KernelBook kernels_;
+  std::unique_ptr<JobBoard> board_;
+  std::unique_ptr<KernelBook> kernels_;
   absl::Notification failed_;
   absl::Status failure_;
   std::unique_ptr<EventLoop> loop_;
@@ -82,7 +119,7 @@ TEST_F(EventLoopTest, AnAnswerMeansThatTheStoreHasIt) {
   answer.ready.WaitForNotification();
   ASSERT_TRUE(answer.job.ok());
   EXPECT_GT(store_.HeadSeq(), 0u);
-  EXPECT_TRUE(board_.Find(*answer.job).has_value());
+  EXPECT_TRUE(board_->Find(*answer.job).has_value());
 }
 
 TEST_F(EventLoopTest, AFullJournalAcceptsNothingNewAndGoesOnWhenThereIsRoom) {
@@ -123,7 +160,7 @@ TEST_F(EventLoopTest, AStoreThatFailsEndsTheMasterAndNothingIsPromised) {
   loop_->Stop();
   answer.ready.WaitForNotification();
   EXPECT_FALSE(answer.job.ok());
-  EXPECT_FALSE(board_.Find(JobId(1)).has_value());
+  EXPECT_FALSE(board_->Find(JobId(1)).has_value());
 }
 
 TEST_F(EventLoopTest, WhatALongQueueCannotTakeIsRefusedAndTheRestIsHandled) {
@@ -151,6 +188,32 @@ TEST_F(EventLoopTest, WhatALongQueueCannotTakeIsRefusedAndTheRestIsHandled) {
   answer.ready.WaitForNotification();
   EXPECT_TRUE(answer.job.ok());
   EXPECT_EQ(called, queue_max);
+}
+
+TEST_F(EventLoopTest, TheLogMakesTheStateThatTheMasterHadWhenItStopped) {
+  Answer answer;
+  ASSERT_TRUE(Submit(&answer).ok());
+  answer.ready.WaitForNotification();
+  EXPECT_EQ(LastStateHash(), 0u);
+  loop_.reset();
+  EXPECT_NE(LastStateHash(), 0u);
+  Restart();
+  EXPECT_TRUE(board_->Find(*answer.job).has_value());
+  EXPECT_EQ(ReplayDifferences(), 0u);
+}
+
+TEST_F(EventLoopTest, AStateThatTheLogMakesOtherwiseIsCounted) {
+  loop_.reset();
+  RecordEncoder encoder;
+  encoder.Add(WorkerDrained{"w", true}, absl::Now());
+  encoder.SetStateHash(1);
+  AppendBatch batch;
+  batch.records.push_back({encoder.Take()});
+  ASSERT_TRUE(store_.Append(*store_.CurrentEpoch(), {&batch, 1}).ok());
+  Restart();
+  EXPECT_EQ(ReplayDifferences(), 1u);
+  Restart();  // What is there counts; it is said again.
+  EXPECT_EQ(ReplayDifferences(), 1u);
 }
 
 TEST_F(EventLoopTest, StoppingAnswersEverybody) {
