@@ -27,8 +27,14 @@ class RetentionTest(unittest.TestCase):
 
     @staticmethod
     def segment_bytes(cluster):
-        folder = cluster.path("master", "segments")
-        return sum(os.stat(os.path.join(folder, name)).st_blocks * 512 for name in os.listdir(folder))
+        blocks = 0
+        with os.scandir(cluster.path("master", "segments")) as folder:
+            for file in folder:
+                try:
+                    blocks += file.stat().st_blocks
+                except FileNotFoundError:  # It has just been deleted.
+                    pass
+        return blocks * 512
 
     def deleted(self, cluster, job):
         code, out, err = cluster.run("job", "results", str(job), "--force", "--out",
