@@ -17,6 +17,7 @@
 #include "common/base/check.h"
 #include "common/base/error.h"
 #include "common/base/strings.h"
+#include "common/model/all_capabilities.h"
 #include "common/wire/lease_messages.h"
 #include "common/wire/session.h"
 #include "google/protobuf/stubs/logging.h"
@@ -190,10 +191,7 @@ bool Bounded(executor::v1::JobSetup setup) {
   for (const auto& [name, operand] : description.spec.operands) {
     if (NamesAFile(operand)) return false;
   }
-  Capabilities all;
-  all.cpus = all.memory = all.gpus = all.gpu_memory = all.time_limit = all.after = true;
-  all.job_outputs = all.commands = true;
-  const auto job = ValidateAndBind(description.spec, description.kernel, all);
+  const auto job = ValidateAndBind(description.spec, description.kernel, kAllCapabilities);
   return !job.ok() || Small(*job);
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/error.h"
+#include "common/model/all_capabilities.h"
 #include "common/model/bound_job.h"
 #include "common/model/plan.h"
 #include "common/wire/job_spec.h"
@@ -65,13 +66,6 @@ bool Travel(std::string_view bytes, Model* model) {
   return true;
 }
 
-Capabilities Everything() {
-  Capabilities all;
-  all.cpus = all.memory = all.gpus = all.gpu_memory = all.time_limit = all.after = true;
-  all.job_outputs = all.commands = true;
-  return all;
-}
-
 // A few leaves of a job, wherever they are.
 void Plan(const BoundJob& job) {
   if (job.tree.leaf_count() == 0) return;
@@ -84,13 +78,14 @@ void Plan(const BoundJob& job) {
 void FuzzJob(std::string_view bytes) {
   JobDescription description;
   if (!Travel<worker::v1::JobDescription>(bytes, &description)) return;
-  const auto job = ValidateAndBind(std::move(description.spec), description.kernel, Everything());
+  const auto job =
+      ValidateAndBind(std::move(description.spec), description.kernel, kAllCapabilities);
   if (!job.ok()) {
     CHECK_MSG(!ReasonOf(job.status()).empty(), std::string(job.status().message()));
     return;
   }
   // Bound once more, it is the same: what a worker does with what the master sends it.
-  const auto again = ValidateAndBind(job->spec, job->kernel, Everything());
+  const auto again = ValidateAndBind(job->spec, job->kernel, kAllCapabilities);
   CHECK_OK(again);
   CHECK(*again == *job);
   Plan(*job);

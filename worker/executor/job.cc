@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/all_capabilities.h"
 #include "common/model/job_order.h"
 #include "common/wire/session.h"
 #include "worker/executor/blob_source.h"
@@ -13,21 +14,6 @@
 
 namespace tandem::worker {
 namespace {
-
-// What the master accepted is not refused here for being too new.
-constexpr Capabilities kEverything = {.cpus = true,
-                                      .memory = true,
-                                      .gpus = true,
-                                      .gpu_memory = true,
-                                      .time_limit = true,
-                                      .after = true,
-                                      .job_outputs = true,
-                                      .commands = true,
-                                      .retries = true,
-                                      .crash_limit = true,
-                                      .priority = true,
-                                      .reproducible = true,
-                                      .paths = true};
 
 // Makes the source behind one locator; every kind that CheckLocator lets through.
 std::shared_ptr<ByteSource> MakeSource(const Locator& locator, DType dtype, uint64_t bytes,
@@ -103,8 +89,8 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Make(executor::v1::JobSetup* setup,
   RETURN_IF_ERROR(wire::Decode(setup->mutable_description(), &description));
   std::unique_ptr<Job> job(new Job);
   job->id_ = description.job.value();
-  ASSIGN_OR_RETURN(job->bound_,
-                   ValidateAndBind(std::move(description.spec), description.kernel, kEverything));
+  ASSIGN_OR_RETURN(job->bound_, ValidateAndBind(std::move(description.spec), description.kernel,
+                                                kAllCapabilities));  // The master has judged it.
   const BoundJob& bound = job->bound_;
   job->reduces_ = bound.has_reduction();
   job->ordered_ = job->reduces_ && (bound.kernel.whole_leaf || OwnMerge(bound) || Pinned(bound));

@@ -6,19 +6,12 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/model/all_capabilities.h"
 #include "common/model/bound_job.h"
 #include "common/wire/lease_messages.h"
 
 namespace tandem::worker {
 namespace {
-
-// The master has judged what is honoured; here a spec only has to make sense.
-Capabilities Everything() {
-  Capabilities all;
-  all.cpus = all.memory = all.gpus = all.gpu_memory = all.time_limit = all.after = true;
-  all.job_outputs = all.commands = true;
-  return all;
-}
 
 // Outputs of adjacent ranges, one behind the other, are those of both ranges: whole items along the
 // leading dimension, no offsets in front.
@@ -129,8 +122,8 @@ absl::Status TakeAll(ExecutorId executor, const StagingFile& staging,
 
 absl::StatusOr<JobDescribed> Describe(wire::JobDescription description) {
   JobDescribed described = DescribeRefused(description);
-  ASSIGN_OR_RETURN(const BoundJob job,
-                   ValidateAndBind(std::move(description.spec), description.kernel, Everything()));
+  ASSIGN_OR_RETURN(const BoundJob job, ValidateAndBind(std::move(description.spec),
+                                                       description.kernel, kAllCapabilities));
   described.kernel = job.kernel_identity;
   described.task_count = job.task_count();
   described.grain = job.grain();
