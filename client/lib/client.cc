@@ -3,13 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "client/lib/client_impl.h"
 #include "client/lib/convert.h"
-#include "client/lib/hash_cache.h"
-#include "client/lib/read_items.h"
 #include "client/lib/texts.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
@@ -20,8 +17,6 @@
 
 namespace tandem::client {
 namespace {
-
-constexpr int kBlobsAStat = 1000;
 
 std::string FreshRequestId() {
   uint64_t words[2] = {};
@@ -95,8 +90,6 @@ absl::Status Client::Impl::Known(const absl::Status& status) const {
                       rpc::Version(), "; `tandem master status` shows its version"));
 }
 
-// ---- the cluster ----
-
 absl::StatusOr<std::vector<KernelSummary>> Client::ListKernels() {
   std::vector<KernelSummary> kernels;
   v1::ListKernelsRequest request;
@@ -155,131 +148,6 @@ absl::StatusOr<MasterSummary> Client::GetMaster() {
                               v1::GetMasterRequest(), &response));
   return FromWire(response);
 }
-
-// ---- bytes up ----
-
-namespace {
-
-absl::Status Left(const client::Upload& upload) {
-  return Error(absl::StatusCode::kCancelled, reason::kInterrupted,
-               StrCat("left the upload of ", upload.what,
-                      "; give the same command again, and it goes on where this one ended"));
-}
-
-}  // namespace
-
-absl::StatusOr<uint64_t> Client::Impl::UploadOne(const client::Upload& upload, uint64_t from,
-                                                 absl::FunctionRef<void(uint64_t)> sent) {
-  grpc::ClientContext context;
-  Prepare(&context);
-  if (!BeginStream(&context)) return Left(upload);
-  v1::BlobStat stat;
-  const auto writer = data->PutBlob(&context, &stat);
-  v1::PutBlobRequest request;
-  wire::Encode(BlobLocator{upload.id, upload.source.size()},
-               request.mutable_header()->mutable_blob());
-  request.mutable_header()->set_offset(from);
-  uint64_t bytes = 0;
-  absl::Status read = absl::OkStatus();
-  if (writer->Write(request)) {
-    read = upload.source.Read(from, [&](std::string_view chunk) {
-      request.set_data(chunk.data(), chunk.size());
-      if (!writer->Write(request)) return absl::CancelledError("the stream ended");
-      bytes += chunk.size();
-      sent(bytes);
-      return absl::OkStatus();
-    });
-  }
-  if (!read.ok() && !absl::IsCancelled(read)) {  // the file, not the stream
-    context.TryCancel();
-    (void)writer->Finish();
-    EndStream(&context);
-    return read;
-  }
-  writer->WritesDone();
-  const absl::Status status = rpc::FromGrpc(writer->Finish());
-  EndStream(&context);
-  if (!status.ok() && stopped()) return Left(upload);
-  if (!status.ok()) return WithContext(status, upload.what);
-  return bytes;
-}
-
-absl::StatusOr<std::vector<Client::Impl::Missing>> Client::Impl::FindMissing(
-    const std::vector<client::Upload>& uploads) {
-  // The same bytes may be given twice; they are sent once.
-  std::vector<const client::Upload*> wanted;
-  std::set<BlobId> seen;
-  for (const client::Upload& upload : uploads) {
-    if (seen.insert(upload.id).second) wanted.push_back(&upload);
-  }
-  std::vector<Missing> missing;
-  for (size_t at = 0; at < wanted.size(); at += kBlobsAStat) {
-    v1::StatBlobsRequest request;
-    v1::StatBlobsResponse response;
-    const size_t end = std::min(wanted.size(), at + kBlobsAStat);
-    for (size_t i = at; i < end; ++i) {
-      wire::Encode(BlobLocator{wanted[i]->id, wanted[i]->source.size()}, request.add_blobs());
-    }
-    RETURN_IF_ERROR(Call(lists.get(), &v1::Data::Stub::StatBlobs, request, &response));
-    for (size_t i = at; i < end && i - at < static_cast<size_t>(response.blobs_size()); ++i) {
-      const v1::BlobStat& stat = response.blobs(static_cast<int>(i - at));
-      if (stat.present()) continue;
-      missing.push_back({wanted[i], std::min(stat.uploaded(), wanted[i]->source.size())});
-    }
-  }
-  return missing;
-}
-
-absl::StatusOr<uint64_t> Client::Impl::UploadWhole(const client::Upload& upload, uint64_t from,
-                                                   absl::FunctionRef<void(uint64_t)> sent) {
-  uint64_t bytes = 0;
-  absl::Time give_up = absl::Now() + options_.patience;
-  for (absl::Duration backoff = kBackoffFirst;; backoff = std::min(backoff * 2, kBackoffMax)) {
-    uint64_t now = 0;
-    const absl::StatusOr<uint64_t> done = UploadOne(upload, from, [&](uint64_t so_far) {
-      now = so_far;
-      sent(bytes + so_far);
-    });
-    if (done.ok()) return bytes + *done;
-    const absl::Status& failed = done.status();
-    if (ReasonOf(failed) == reason::kChecksumMismatch) HashCache::OfUser()->Forget(upload.id);
-    if (!absl::IsUnavailable(failed) && !absl::IsAborted(failed)) return failed;
-    bytes += now;
-    ASSIGN_OR_RETURN(const std::vector<Missing> missing, FindMissing({upload}));
-    if (missing.empty()) return bytes;
-    if (missing[0].from > from) give_up = absl::Now() + options_.patience;
-    const absl::Duration left = give_up - absl::Now();
-    if (left <= absl::ZeroDuration()) {
-      return absl::IsUnavailable(failed) ? Unavailable(failed) : failed;
-    }
-    from = missing[0].from;
-    if (!Pause(std::min(backoff, left))) return Left(upload);
-  }
-}
-
-absl::StatusOr<uint64_t> Client::BytesToUpload(const std::vector<client::Upload>& uploads) {
-  ASSIGN_OR_RETURN(const auto missing, impl_->FindMissing(uploads));
-  uint64_t bytes = 0;
-  for (const auto& [upload, from] : missing) bytes += upload->source.size() - from;
-  return bytes;
-}
-
-absl::StatusOr<uint64_t> Client::Upload(const std::vector<client::Upload>& uploads,
-                                        UploadProgress progress) {
-  ASSIGN_OR_RETURN(const auto missing, impl_->FindMissing(uploads));
-  uint64_t total = 0, sent = 0;
-  for (const auto& [upload, from] : missing) total += upload->source.size() - from;
-  for (const auto& [upload, from] : missing) {
-    const uint64_t before = sent;
-    ASSIGN_OR_RETURN(const uint64_t bytes, impl_->UploadWhole(*upload, from, [&](uint64_t done) {
-      progress(std::min(total, before + done), total);
-    }));
-    sent = before + bytes;
-  }
-  return sent;
-}
-
-// ---- jobs ----
 
 // Texts that Protobuf would not take get an error of ours.
 absl::Status EncodeChecked(const JobSpec& spec, std::string request_id,
@@ -439,94 +307,6 @@ absl::StatusOr<JobInfo> Client::Wait(JobId job, absl::FunctionRef<bool(const Job
     if (status.code() == absl::StatusCode::kAborted) continue;
     RETURN_IF_ERROR(status);
   }
-}
-
-// ---- bytes down ----
-
-absl::Status Client::ReadOutput(JobId job, const std::string& output,
-                                const TaskSelection& selection, Sink sink) {
-  RETURN_IF_ERROR(CheckText("output", output));
-  v1::ReadOutputRequest request;
-  request.set_job(job.value());
-  request.set_output(output);
-  request.set_first_task(selection.first_task);
-  request.set_task_count(selection.task_count);
-  request.set_failed_as_zero(selection.failed_as_zero);
-  request.set_when_ended(selection.when_ended);
-  RETURN_IF_ERROR(impl_->AwaitGreeting());
-  grpc::ClientContext context;
-  impl_->Prepare(&context);
-  const auto reader = impl_->data->ReadOutput(&context, request);
-  v1::Chunk chunk;
-  absl::Status taken = absl::OkStatus();
-  while (reader->Read(&chunk)) {
-    taken = sink(chunk.data());
-    if (!taken.ok()) {
-      context.TryCancel();
-      break;
-    }
-  }
-  const absl::Status status = rpc::FromGrpc(reader->Finish());
-  RETURN_IF_ERROR(taken);
-  if (absl::IsUnavailable(status)) return impl_->Unavailable(status);
-  return status;
-}
-
-absl::StatusOr<uint64_t> Client::DoneUntil(JobId job, const std::string& output, uint64_t from) {
-  RETURN_IF_ERROR(CheckText("output", output));
-  v1::ListOutputRequest request;
-  request.set_job(job.value());
-  request.set_output(output);
-  request.set_first_task(from);
-  do {
-    v1::ListOutputResponse response;
-    RETURN_IF_ERROR(
-        impl_->Call(impl_->lists.get(), &v1::Data::Stub::ListOutput, request, &response));
-    for (const v1::OutputRun& run : response.runs()) {
-      if (run.first_task() > from) return from;
-      from = run.first_task() + run.task_count();
-    }
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
-  return from;
-}
-
-absl::Status Client::ReadItems(JobId job, const std::string& output, const TaskSelection& selection,
-                               ItemSink sink) {
-  const uint64_t end =
-      selection.task_count == 0 ? ~uint64_t{0} : selection.first_task + selection.task_count;
-  RETURN_IF_ERROR(CheckText("output", output));
-  v1::ListOutputRequest request;
-  request.set_job(job.value());
-  request.set_output(output);
-  request.set_first_task(selection.first_task);
-  do {
-    v1::ListOutputResponse response;
-    RETURN_IF_ERROR(
-        impl_->Call(impl_->lists.get(), &v1::Data::Stub::ListOutput, request, &response));
-    for (v1::OutputRun& run : *response.mutable_runs()) {
-      if (run.first_task() >= end) return absl::OkStatus();
-      std::string bytes;
-      if (run.piece().has_region()) {
-        v1::ReadRegionRequest region;
-        region.mutable_region()->Swap(run.mutable_piece()->mutable_region());
-        grpc::ClientContext context;
-        impl_->Prepare(&context);
-        const auto reader = impl_->data->ReadRegion(&context, region);
-        v1::Chunk chunk;
-        while (reader->Read(&chunk)) bytes += chunk.data();
-        RETURN_IF_ERROR(rpc::FromGrpc(reader->Finish()));
-      } else {
-        bytes = std::move(*run.mutable_piece()->mutable_inline_());
-      }
-      ASSIGN_OR_RETURN(const ItemTable items, ItemTable::Of(bytes, run.piece_tasks()));
-      for (uint64_t i = 0; i < run.task_count() && run.first_task() + i < end; ++i) {
-        RETURN_IF_ERROR(sink(run.first_task() + i, items.Item(run.skip_tasks() + i)));
-      }
-    }
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
-  return absl::OkStatus();
 }
 
 }  // namespace tandem::client

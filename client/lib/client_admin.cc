@@ -112,21 +112,11 @@ absl::Status Client::ReadBlob(const BlobId& blob, uint64_t* size, Sink sink) {
   grpc::ClientContext context;
   impl_->Prepare(&context);
   const auto reader = impl_->data->ReadBlob(&context, request);
-  v1::Chunk chunk;
   Sha256 hash;
-  absl::Status taken = absl::OkStatus();
-  while (reader->Read(&chunk)) {
-    hash.Update(chunk.data());
-    taken = sink(chunk.data());
-    if (!taken.ok()) {
-      context.TryCancel();
-      break;
-    }
-  }
-  const absl::Status status = rpc::FromGrpc(reader->Finish());
-  RETURN_IF_ERROR(taken);
-  if (absl::IsUnavailable(status)) return impl_->Unavailable(status);
-  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(impl_->ReadChunks(&context, reader.get(), [&](std::string_view bytes) {
+    hash.Update(bytes);
+    return sink(bytes);
+  }));
   if (hash.Finish() == blob) return absl::OkStatus();
   return Error(absl::StatusCode::kDataLoss, reason::kChecksumMismatch,
                StrCat("the bytes that came are not those of blob ", blob,

@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "client/lib/client.h"
 #include "common/base/error.h"
+#include "common/base/status_macros.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/owner.h"
@@ -130,6 +131,18 @@ class Client::Impl {
   // The same, tried again while no master answers: before a stream.
   absl::Status AwaitGreeting() {
     return Retry(options_.patience, [](grpc::ClientContext*) { return grpc::Status::OK; });
+  }
+
+  // Hands a stream's bytes on until it or `sink` ends.
+  template <class Reader>
+  absl::Status ReadChunks(grpc::ClientContext* context, Reader* reader, Sink sink) const {
+    v1::Chunk chunk;
+    absl::Status taken = absl::OkStatus();
+    while (taken.ok() && reader->Read(&chunk)) taken = sink(chunk.data());
+    if (!taken.ok()) context->TryCancel();
+    const absl::Status status = rpc::FromGrpc(reader->Finish());
+    RETURN_IF_ERROR(taken);
+    return absl::IsUnavailable(status) ? Unavailable(status) : status;
   }
 
   // An upload that the master has not, and how many of its bytes it has.
