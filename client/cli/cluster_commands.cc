@@ -25,6 +25,7 @@ Json KernelJson(const KernelInfo& kernel) {
           {"identity", kernel.identity()},
           {"signature", kernel.signature.ToString()},
           {"class", OutputClassName(kernel.output_class)},
+          {"tolerance", kernel.tolerance},
           {"summary", kernel.summary},
           {"split_axes", kernel.split_axes},
           {"cost_ns", kernel.cost.ns_per_unit},
@@ -59,6 +60,9 @@ absl::Status ShowKernel(Context* context, const std::string& name) {
   record.Line("kernel", kernel.identity());
   record.Line("signature", kernel.signature.ToString());
   record.Line("class", OutputClassName(kernel.output_class));
+  if (kernel.output_class == OutputClass::kTolerant) {
+    record.Line("tolerance", StrCat(kernel.tolerance, ", relative"));
+  }
   record.Line("summary", kernel.summary);
   for (size_t axis = 0; axis < kernel.signature.axes().size(); ++axis) {
     const absl::Status splittable = kernel.signature.CheckSplittable(static_cast<int>(axis));
@@ -158,7 +162,8 @@ void AddKernelCommands(CLI::App* app, Context* context) {
             context);
   const auto name = std::make_shared<std::string>();
   CLI::App* show =
-      AddCommand(kernel, context, "show", "Show a kernel: signature, axes, how tasks fail.",
+      AddCommand(kernel, context, "show",
+                 "Show a kernel: signature, axes, class and tolerance, how tasks fail.",
                  "  tandem kernel show black_scholes\n",
                  [context, name] { return ShowKernel(context, *name); });
   show->add_option("name", *name, "Its name")->required()->type_name("KERNEL");

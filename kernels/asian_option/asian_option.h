@@ -6,6 +6,9 @@
 // Muller's transform (A note on the generation of random normal deviates, 1958). Paths p = l mod 32
 // gather in lane l; lanes are folded as a tree.
 //
+// Source: Kemna, Vorst: A pricing method for options based on average asset values, Journal of
+// Banking and Finance 14, 1990.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_ASIAN_OPTION_ASIAN_OPTION_H_
 #define TANDEM_KERNELS_ASIAN_OPTION_ASIAN_OPTION_H_

@@ -1,10 +1,11 @@
 // bilateral_filter: smooths images and keeps their edges; a block a task, a task an image.
 //
 // Each pixel becomes the mean of its neighbours in a square of 2 radius + 1, weighed by
-// exp(-distance^2 / 2 sigma_space^2) exp(-difference^2 / 2 sigma_value^2): Tomasi and Manduchi,
-// Bilateral filtering for gray and color images, ICCV 1998. Beyond a border the nearest pixel
-// stands. The block walks over tiles; a tile with its surroundings lies in shared memory, and so do
-// the weights of distance.
+// exp(-distance^2 / 2 sigma_space^2) exp(-difference^2 / 2 sigma_value^2). Beyond a border the
+// nearest pixel stands. The block walks over tiles; a tile with its surroundings lies in shared
+// memory, and so do the weights of distance.
+//
+// Source: Tomasi, Manduchi: Bilateral filtering for gray and color images, ICCV 1998.
 //
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_BILATERAL_FILTER_BILATERAL_FILTER_H_

@@ -1,5 +1,12 @@
 // gemm: a product of matrices, c = a b. A job splits m (rows of a and c) or n (columns of b and c).
 //
+// Source: Dongarra, Du Croz, Hammarling, Duff: A set of level 3 basic linear algebra
+// subprograms, ACM TOMS 16, 1990; by OpenBLAS and cuBLAS.
+//
+// Tolerance: of an element, relative to the sum of the magnitudes of its k products. Any order of
+// summing stays within k 2^-24 of it (Higham: Accuracy and stability of numerical algorithms, 2nd
+// edition, 2002, 3.1), and as a rule near sqrt k 2^-24: 1e-5 at k = 28,000.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_GEMM_GEMM_H_
 #define TANDEM_KERNELS_GEMM_GEMM_H_

@@ -3,6 +3,9 @@
 //
 //   z = w . x, loss += log(1 + e^z) - label z, grad += (1 / (1 + e^-z) - label) x
 //
+// Source: Hastie, Tibshirani, Friedman: The elements of statistical learning, 2nd edition, 2009,
+// 4.4.1.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_GRADIENT_GRADIENT_H_
 #define TANDEM_KERNELS_GRADIENT_GRADIENT_H_

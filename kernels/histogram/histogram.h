@@ -1,5 +1,7 @@
 // histogram: how often each byte value occurs.
 //
+// Source: numpy.bincount; tables side by side as in HIST_count_parallel of Zstandard.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_HISTOGRAM_HISTOGRAM_H_
 #define TANDEM_KERNELS_HISTOGRAM_HISTOGRAM_H_

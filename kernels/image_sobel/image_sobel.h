@@ -1,10 +1,13 @@
 // image_sobel: the edges of a picture: PNG or JPEG in, a grey PNG of the same size out.
 //
-// Sobel's operator (Sobel and Feldman 1968) on luma, the edge of the picture repeated:
+// Sobel's operator on luma, the edge of the picture repeated:
 //   gx = [-1 0 1; -2 0 2; -1 0 1], gy = its transpose,
 //   edge = min(255, floor(sqrt(gx^2 + gy^2) / 4)).
 // All in integers but the root, which is exact below 2^24 and rounded once: the same pixels
 // everywhere.
+//
+// Source: Sobel, Feldman: A 3x3 isotropic gradient operator for image processing, Stanford
+// Artificial Intelligence Project, 1968.
 //
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_IMAGE_SOBEL_IMAGE_SOBEL_H_

@@ -5,6 +5,9 @@
 // that fits already keeps its size. Each pixel is the mean, rounded, of the source pixels whose
 // index falls into its box [x W / w, (x + 1) W / w): integers only, the same pixels everywhere.
 //
+// Source: the box filter of Schumacher: General filtered image rescaling, Graphics Gems III,
+// 1992.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_IMAGE_THUMBNAIL_IMAGE_THUMBNAIL_H_
 #define TANDEM_KERNELS_IMAGE_THUMBNAIL_IMAGE_THUMBNAIL_H_

@@ -5,6 +5,9 @@
 // other letter is not counted. With `canonical` a word counts as the smaller of itself and its
 // reverse complement. Counts wrap at 2^32.
 //
+// Source: Marçais, Kingsford: A fast, lock-free approach for efficient parallel counting of
+// occurrences of k-mers, Bioinformatics 27, 2011.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_KMER_COUNT_KMER_COUNT_H_
 #define TANDEM_KERNELS_KMER_COUNT_KMER_COUNT_H_

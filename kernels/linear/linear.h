@@ -5,6 +5,13 @@
 // element of y is summed in the same order wherever its tile lies, so on one instruction set any
 // partition gives the same bytes.
 //
+// Source: torch.nn.functional.linear; tiles after Goto, van de Geijn: Anatomy of
+// high-performance matrix multiplication, ACM TOMS 34, 2008.
+//
+// Tolerance: of an element, relative to the sum of the magnitudes of its k products and b. Any
+// order of summing stays within (k + 1) 2^-24 of it (Higham: Accuracy and stability of numerical
+// algorithms, 2nd edition, 2002, 3.1), and as a rule near sqrt k 2^-24: 1e-5 at k = 28,000.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_LINEAR_LINEAR_H_
 #define TANDEM_KERNELS_LINEAR_LINEAR_H_

@@ -5,6 +5,8 @@
 // Task t is column t mod width of row t / width; its c is (left + column * pixel, top - row *
 // pixel). Operations are double's, in the order written, without contraction.
 //
+// Source: Peitgen, Richter: The beauty of fractals, 1986.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_MANDELBROT_MANDELBROT_H_
 #define TANDEM_KERNELS_MANDELBROT_MANDELBROT_H_

@@ -7,6 +7,9 @@
 // 2^32. The lattice's own error, 4 * lattice points inside / 2^32 - pi, is below 10^-7: less than
 // the spread of 10^14 points.
 //
+// Source: Hammersley, Handscomb: Monte Carlo methods, 1964; Salmon, Moraes, Dror, Shaw: Parallel
+// random numbers: as easy as 1, 2, 3, SC 2011.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_MONTE_CARLO_PI_MONTE_CARLO_PI_H_
 #define TANDEM_KERNELS_MONTE_CARLO_PI_MONTE_CARLO_PI_H_

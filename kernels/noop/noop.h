@@ -1,8 +1,9 @@
 // noop: the cheapest task with a result that can be checked, value[i] = mix(seed, i): what leasing
 // itself costs.
 //
-// mix is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-// generators, 2014) over the i-th state.
+// mix is the finaliser of SplitMix64 over the i-th state.
+//
+// Source: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014.
 //
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_NOOP_NOOP_H_

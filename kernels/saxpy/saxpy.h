@@ -1,5 +1,8 @@
 // saxpy: z = scale * x + y.
 //
+// Source: Lawson, Hanson, Kincaid, Krogh: Basic linear algebra subprograms for Fortran usage,
+// ACM TOMS 5, 1979.
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_SAXPY_SAXPY_H_
 #define TANDEM_KERNELS_SAXPY_SAXPY_H_

@@ -1,6 +1,9 @@
 // sort: integers in ascending order. Runs as long as a leaf are sorted, then merged up the range
 // tree.
 //
+// Source: Wassenberg, Blacher, Giesen, Sanders: Vectorized and performance-portable quicksort,
+// 2022 (Highway); Adinets, Merrill: Onesweep, 2022 (CUB).
+//
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_SORT_SORT_H_
 #define TANDEM_KERNELS_SORT_SORT_H_

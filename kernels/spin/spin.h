@@ -1,8 +1,8 @@
 // spin: a linear congruential generator stepped work[i] times from a state of seed and task: tasks
 // of any length, whose result can also be had by jumping. For measuring overheads.
 //
-// Constants: Knuth, The Art of Computer Programming 2, 3.3.4 (MMIX). Jump: Brown, Random number
-// generation with arbitrary strides, 1994.
+// Source: Knuth: The art of computer programming 2, 3.3.4 (constants); Brown: Random number
+// generation with arbitrary strides, 1994 (jump).
 //
 // Thread-safety: pure functions.
 #ifndef TANDEM_KERNELS_SPIN_SPIN_H_

@@ -15,7 +15,8 @@ FIELDS = {
             "leaves", "grain", "split_axis", "leases", "retried_tasks", "busy_seconds", "priority", "labels",
             "submitted", "started", "ended", "outputs"},
     "worker": {"id", "name", "state", "address", "version", "leases", "leaves_done", "devices", "rates"},
-    "kernel": {"name", "identity", "signature", "class", "summary", "split_axes", "cost_ns", "cost_units", "failures"},
+    "kernel": {"name", "identity", "signature", "class", "tolerance", "summary", "split_axes", "cost_ns", "cost_units",
+               "failures"},
     "master": {"address", "version", "cluster_id", "epoch", "workers", "jobs_running", "counters"},
     "failure": {"task", "attempt", "reason", "job", "item"},
     "upload": {"id", "bytes", "file"},
@@ -83,6 +84,15 @@ class FormatsTest(unittest.TestCase):
             self.assertEqual(line.count("\n"), 1)
             self.check(json.loads(line), words)
             self.assertEqual(len(self.cluster.tandem(*words, "-o", "name")[0].split()), 1)
+
+    def test_a_kernel_shows_its_class_and_tolerance(self):
+        for name, output_class, tolerance in (("noop", "exact", 0), ("saxpy", "bitwise", 0), ("gemm", "tolerant", 1e-5)):
+            shown = json.loads(self.cluster.tandem("kernel", "show", name, "-o", "json")[0])
+            self.assertEqual((shown["class"], shown["tolerance"]), (output_class, tolerance))
+            lines = self.cluster.tandem("kernel", "show", name)[0].splitlines()
+            self.assertIn(["class", output_class], [line.split() for line in lines])
+            said = [line.split(None, 1)[1] for line in lines if line.startswith("tolerance")]
+            self.assertEqual(said, ["1e-05, relative"] if tolerance else [])
 
     def test_several_things_are_one_document(self):
         last = int(self.cluster.tandem("job", "ls", "-o", "name", "--limit", "1")[0])

@@ -1,10 +1,14 @@
-// The catalog and the tables say the same, and the model reads every signature as the SDK does.
+// The catalog, the tables and the documents say the same, and the model reads every signature as
+// the SDK does.
 #include "kernels/catalog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -55,6 +59,58 @@ TEST_P(CatalogOfIsaTest, SaysWhatTheTablesSay) {
     std::string axes;
     for (const std::string& axis : entry->split_axes) axes += (axes.empty() ? "" : " ") + axis;
     EXPECT_EQ(axes, kernel.split_axes);
+  }
+}
+
+// What the head of a kernel's header names as its source: the paragraph after "Source: ".
+std::string SourceOf(const std::string& kernel) {
+  std::ifstream header(TANDEM_SOURCE_DIR "/kernels/" + kernel + "/" + kernel + ".h");
+  std::string source;
+  for (std::string line; std::getline(header, line) && line.starts_with("//");) {
+    const bool begins = line.starts_with("// Source: ");
+    if (source.empty() && !begins) continue;
+    if (line == "//") break;
+    source += begins ? line.substr(std::string_view("// Source: ").size()) : line.substr(2);
+  }
+  if (source.ends_with('.')) source.pop_back();
+  return source;
+}
+
+// The table of docs/kernels.md, a row a kernel: its cells by its name.
+std::map<std::string, std::vector<std::string>> DocumentedKernels() {
+  std::ifstream document(TANDEM_SOURCE_DIR "/docs/kernels.md");
+  std::map<std::string, std::vector<std::string>> rows;
+  bool inside = false;
+  for (std::string line; std::getline(document, line);) {
+    if (line.starts_with("## ")) inside = line == "## Built-in kernels";
+    if (!inside || !line.starts_with("| `") || !line.ends_with(" |")) continue;
+    std::vector<std::string> cells;
+    for (size_t begin = 2, end; begin < line.size(); begin = end + 3) {
+      end = line.find(" |", begin);
+      cells.push_back(line.substr(begin, end - begin));
+    }
+    rows.emplace(cells[0], cells);
+  }
+  return rows;
+}
+
+TEST(CatalogTest, TheDocumentsTableSaysTheSame) {
+  const auto rows = DocumentedKernels();
+  EXPECT_THAT(rows, SizeIs(Catalog().size()));
+  for (const CatalogEntry& entry : Catalog()) {
+    const auto row = rows.find("`" + entry.name + "`");
+    ASSERT_NE(row, rows.end()) << entry.name << " has no row in docs/kernels.md";
+    std::ostringstream axes, output_class;
+    for (const std::string& axis : entry.split_axes) axes << (axes.tellp() > 0 ? ", " : "") << axis;
+    const char* const kClasses[] = {"", "exact", "bitwise", "tolerant"};
+    output_class << kClasses[static_cast<int>(entry.output_class)];
+    if (entry.tolerance > 0) output_class << ", " << entry.tolerance;
+    const std::string source = SourceOf(entry.name);
+    EXPECT_FALSE(source.empty()) << entry.name << ".h names no source";
+    EXPECT_THAT(row->second,
+                ElementsAre("`" + entry.name + "`", entry.summary, "`" + entry.signature + "`",
+                            axes.str(), output_class.str(),
+                            testing::HasSubstr(entry.host_stages ? "host stages" : ""), source));
   }
 }
 
