@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/rng.h"
@@ -19,6 +22,7 @@
 #include "kernels/image_sobel/image_sobel_ref.h"
 #include "kernels/image_thumbnail/image_thumbnail_ref.h"
 #include "kernels/sdk/abi.h"
+#include "tests/kernels/harness.h"
 #include "tests/kernels/isa_test.h"
 
 namespace tandem {
@@ -118,14 +122,19 @@ int32_t Collect(void* context, const void* bytes, int64_t size) {
 }
 int32_t Refuse(void*, const void*, int64_t) { return 1; }
 
-// Runs one picture through all stages. `args` after the operand: the scalars.
+// Runs one picture through all stages, its rows of cells in these pieces of as many as there are.
+using Pieces = std::vector<std::pair<int64_t, int64_t>>;
+using CutRows = std::function<Pieces(int64_t rows)>;
+Pieces Whole(int64_t rows) { return {{0, rows}}; }
+
 template <class Args>
-Outcome Run(const TandemKernelV1* kernel, const Args& args, std::string* collected) {
+Outcome Run(const TandemKernelV1* kernel, const Args& args, std::string* collected,
+            int64_t item = 0, const CutRows& cut = Whole) {
   const auto fault = [&](int32_t code) {
     return code < static_cast<int32_t>(kernel->fault_count) ? std::string(kernel->faults[code])
                                                             : "fault " + std::to_string(code);
   };
-  const TandemTask task{0, 0};
+  const TandemTask task{item, item};
   std::vector<uint8_t> shape(kernel->shape_bytes + 16), work(kernel->work_bytes + 16);
   TandemNeed need{};
   if (const int32_t code = kernel->measure(&args, task, shape.data(), &need); code != 0)
@@ -136,9 +145,11 @@ Outcome Run(const TandemKernelV1* kernel, const Args& args, std::string* collect
   if (const int32_t code = kernel->prepare(&args, task, shape.data(), &stage, work.data());
       code != 0)
     return {"", fault(code)};
-  const TandemPart part{work.data(), {0, 0}, need.down, nullptr, nullptr};
   std::vector<uint8_t> scratch(static_cast<size_t>(kernel->scratch_bytes(&args)) + 64);
-  kernel->range(&part, 1, scratch.data());
+  for (const auto& [begin, end] : cut(need.down)) {
+    const TandemPart part{work.data(), {item, begin}, end - begin, nullptr, nullptr};
+    kernel->range(&part, 1, scratch.data());
+  }
   if (const int32_t code = kernel->finish(&args, task, shape.data(), work.data()); code != 0)
     return {"", fault(code)};
   return {*collected, ""};
@@ -170,6 +181,64 @@ Outcome Thumbnail(const std::string& file, int32_t side) {
   } args{&image, side, &sink, 1, 0};
   return Run(Kernel("image_thumbnail"), args, &collected);
 }
+
+// A job of several pictures, cut at random: its tasks, and the rows of each.
+class PicturesJob {
+ public:
+  PicturesJob() {
+    Rng rng(6);
+    for (const auto& [width, height] : {std::pair{1, 1}, {9, 7}, {16, 24}, {31, 5}}) {
+      const Picture picture = RandomPicture(&rng, width, height);
+      files_.push_back(EncodePng(picture, PNG_FORMAT_RGB));
+      files_.push_back(EncodeJpeg(picture));
+    }
+    files_.push_back(files_[4].substr(0, 60));
+    for (const std::string& file : files_) {
+      images_.push_back(
+          {reinterpret_cast<const uint8_t*>(file.data()), static_cast<int64_t>(file.size())});
+    }
+  }
+  int64_t count() const { return static_cast<int64_t>(files_.size()); }
+
+  // `random` null: the whole. What each task gives, its bytes or its fault.
+  template <class MakeArgs>
+  std::vector<std::string> Run(const TandemKernelV1* kernel, const MakeArgs& make,
+                               std::mt19937_64* random) const {
+    const auto cut = [&](int64_t n) {
+      return random == nullptr ? Whole(n) : RandomCut(n, *random);
+    };
+    std::vector<std::string> collected(files_.size()), results(files_.size());
+    std::vector<TandemSink> sinks;
+    for (std::string& bytes : collected) sinks.push_back({&Collect, &bytes});
+    const auto args = make(images_.data(), sinks.data(), count());
+    for (const auto& [begin, end] : cut(count())) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto at = static_cast<size_t>(i);
+        const Outcome outcome = tandem::Run(kernel, args, &collected[at], i, cut);
+        results[at] = outcome.fault + ":" + outcome.bytes;
+      }
+    }
+    return results;
+  }
+
+  // The results of cuts must be those that the baseline makes of the whole.
+  template <class MakeArgs>
+  void ExpectSameBytes(const std::string& name, const MakeArgs& make) const {
+    constexpr int kCuts = 1000;
+    const TandemKernelV1* const kernel = Kernel(name);
+    current_isa = kBaselineIsa;
+    const std::vector<std::string> whole = Run(Kernel(name), make, nullptr);
+    EXPECT_EQ(whole.back(), "truncated image:");
+    std::mt19937_64 random(1);
+    for (int i = 0; i < kCuts; ++i) {
+      ASSERT_TRUE(Run(kernel, make, &random) == whole) << name << ", cut " << i;
+    }
+  }
+
+ private:
+  std::vector<std::string> files_;
+  std::vector<TandemBytes> images_;
+};
 
 constexpr std::pair<int, int> kSizes[] = {{1, 1}, {1, 9}, {7, 1}, {2, 2}, {33, 17}, {128, 65}};
 
@@ -262,6 +331,31 @@ TEST_P(ImageSobelTest, HostileBytesEndInACode) {
       Sobel(file);  // any code will do; what must not happen is a crash
     }
   }
+}
+
+TEST_P(ImageSobelTest, IsTheSameForAnyCut) {
+  struct Args {
+    const TandemBytes* image;
+    const TandemSink* edges;
+    int64_t n, split;
+  };
+  PicturesJob().ExpectSameBytes("image_sobel",
+                                [](const TandemBytes* images, const TandemSink* sinks, int64_t n) {
+                                  return Args{images, sinks, n, 0};
+                                });
+}
+
+TEST_P(ImageThumbnailTest, IsTheSameForAnyCut) {
+  struct Args {
+    const TandemBytes* image;
+    int32_t side;
+    const TandemSink* thumbnail;
+    int64_t n, split;
+  };
+  PicturesJob().ExpectSameBytes("image_thumbnail",
+                                [](const TandemBytes* images, const TandemSink* sinks, int64_t n) {
+                                  return Args{images, 10, sinks, n, 0};
+                                });
 }
 
 TEST_P(ImageThumbnailTest, AgreesWithTheReference) {
