@@ -103,6 +103,38 @@ class KernelPathTest(unittest.TestCase):
         self.assertEqual(cluster.workers["w"].pid, worker)
         self.assertEqual(cluster.attached(), ["w"])
 
+    def test_a_body_that_throws_ends_its_executor_as_a_crash_does_and_its_neighbours_finish(self):
+        cluster = self.cluster("--kernel-path", TROUBLE)
+        worker = cluster.workers["w"].pid
+        code, _, err = cluster.run("run", "thrower", trouble_at(cluster, "x", 64, 40), "--grain", "8", "--crash-limit", "2",
+                                   "--allow-failed", "--out", f"y=@{cluster.path('y.npy')}")
+        self.assertEqual(code, 0, err)
+        self.assertIn("task 40: CRASH_LIMIT: ", err)
+        self.assertIn("1 failed", err)
+        values = read_npy(cluster.path("y.npy"))[1]
+        self.assertEqual([v for i, v in enumerate(values) if i != 40], [2 * (100 + i) for i in range(64) if i != 40])
+        with open(cluster.log_path) as log:
+            self.assertIn("terminate called after throwing an instance of 'int'", log.read())
+        self.assertEqual((cluster.workers["w"].pid, cluster.workers["w"].poll()), (worker, None))
+
+    def test_a_host_stage_that_throws_fails_its_task_alone_and_costs_no_executor(self):
+        cluster = self.cluster("--kernel-path", TROUBLE)
+        os.mkdir(cluster.path("in"))
+        for name, text in enumerate(("Measure", "good", "Prepare", "Finish", "Allocate", "fine")):
+            with open(cluster.path("in", f"{name}.txt"), "w") as file:
+                file.write(text)
+        code, _, err = cluster.run("run", "stage_thrower", f"text=@{cluster.path('in')}", "--allow-failed",
+                                   "--out", f"copy=@{cluster.path('out')}/")
+        self.assertEqual(code, 0, err)
+        for task in (0, 2, 3):
+            self.assertRegex(err, rf"task {task} \(.*{task}\.txt\): INTERNAL: a host stage of the kernel ended in an exception")
+        self.assertRegex(err, r"task 4 \(.*4\.txt\): OUT_OF_MEMORY: ")
+        self.assertEqual(sorted(os.listdir(cluster.path("out"))), ["1.txt", "5.txt"])
+        for name, text in ((1, "good"), (5, "fine")):
+            with open(cluster.path("out", f"{name}.txt")) as file:
+                self.assertEqual(file.read(), text)
+        self.assertEqual(cluster.counters().get("worker_executors_lost_total", 0), 0)
+
     def test_a_kernel_that_never_returns_ends_at_its_time_limit_and_its_neighbours_finish(self):
         cluster = self.cluster("--kernel-path", TROUBLE)
         worker = cluster.workers["w"].pid

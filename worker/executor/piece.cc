@@ -29,7 +29,8 @@ std::string FaultText(const KernelInfo& kernel, uint8_t fault) {
     return StrCat(reason::kOutOfMemory, ": the item needs more memory than there is");
   }
   if (fault == TANDEM_FAULT_INTERNAL) {
-    return StrCat(reason::kInternal, ": a stage of the kernel failed or its output was refused");
+    return StrCat(reason::kInternal,
+                  ": a host stage of the kernel ended in an exception, or its output was refused");
   }
   return kernel.FaultReason(fault);
 }

@@ -376,15 +376,17 @@ int64_t RunPart(const TandemPart& part, void* scratch) {
   }
 }
 
+// An exception that leaves a body ends the process here, in the kernel's own frame: whose task it
+// was is not known, nor what it left half done. The executor is lost, and suspects run alone.
 template <class K, class Body>
-int64_t CpuRange(const TandemPart* parts, int32_t count, void* scratch) {
+int64_t CpuRange(const TandemPart* parts, int32_t count, void* scratch) noexcept {
   int64_t failed = 0;
   for (int32_t i = 0; i < count; ++i) failed += RunPart<K, Body>(parts[i], scratch);
   return failed;
 }
 
 template <class K>
-int64_t ScratchBytes(const void* args) {
+int64_t ScratchBytes(const void* args) noexcept {
   int64_t bytes = 0;
   if constexpr (!kHasItem<K>) {
     const auto& a = *static_cast<const typename K::Args*>(args);

@@ -59,16 +59,17 @@ struct StageEntries {
   }
 };
 
+// As in CpuRange, an exception ends the process here.
 template <class K>
 struct PartialEntries {
-  static int64_t Bytes(const void* args, int64_t tasks) {
+  static int64_t Bytes(const void* args, int64_t tasks) noexcept {
     if constexpr (kHasMerge<K>) {
       return K::PartialBytes(*static_cast<const typename K::Args*>(args), tasks);
     } else {
       return LayOutPartial<K>(args).bytes;
     }
   }
-  static void Init(const void* args, void* partial) {
+  static void Init(const void* args, void* partial) noexcept {
     if constexpr (kHasMerge<K>) {
       K::InitPartial(*static_cast<const typename K::Args*>(args), partial);
     } else {
@@ -76,7 +77,7 @@ struct PartialEntries {
     }
   }
   static int32_t Merge(const void* args, void* into, int64_t into_tasks, const void* from,
-                       int64_t from_tasks) {
+                       int64_t from_tasks) noexcept {
     if constexpr (kHasMerge<K>) {
       return K::Merge(*static_cast<const typename K::Args*>(args), into, into_tasks, from,
                       from_tasks);
