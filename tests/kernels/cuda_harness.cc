@@ -53,7 +53,9 @@ class JobOnDevice {
     partial_bytes_ = PartialBytes(kernel, whole);
     const auto partials = FreshPartials(kernel, whole, job.leaf == 0 ? kPartials : pieces.size());
     partials_ = std::make_unique<OnDevice>(partials.data(), partials.size());
-    const std::vector<uint8_t> faults(static_cast<size_t>(job.tasks), 0);
+    // Of a kernel that can fail every byte is to be written.
+    const uint8_t before = kernel.fault_count > 1 ? 0xa5 : TANDEM_OK;
+    const std::vector<uint8_t> faults(static_cast<size_t>(job.tasks), before);
     faults_ = std::make_unique<OnDevice>(faults.data(), faults.size());
     for (const auto& [begin, end] : pieces) {
       const bool slice = job.sliceable && (*random)() % 2 == 0;

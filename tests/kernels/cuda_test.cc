@@ -342,6 +342,7 @@ TEST_F(CudaKernelsTest, GemmAlongEitherAxisWithinItsTolerance) {
                   .sliceable = split == 0};
     for (int round = 0; round < kRounds; ++round) {
       for (const Result& found : OnCuda("gemm", {job, job}, &random_)) {
+        EXPECT_THAT(found.fault, testing::Each(TANDEM_OK));
         const auto values = found.As<float>(0);
         for (size_t i = 0; i < values.size(); ++i) {
           ASSERT_NEAR(values[i], expected[i], 1e-5 * (1 + k)) << "split " << split << ", " << i;

@@ -451,9 +451,16 @@ struct CudaEntries {
   }
   static constexpr int64_t kTasksAThread = 16;  // before it folds and adds once
 
+  // It names no task that failed: if it is well, all of them are.
   static int32_t LaunchOwn(const TandemPart* parts, const void*, int32_t count, int64_t,
                            void* workspace, void* stream) {
+    const auto s = static_cast<cudaStream_t>(stream);
     for (int32_t i = 0; i < count; ++i) {
+      if (parts[i].fault != nullptr) {
+        const auto tasks = static_cast<size_t>(parts[i].tasks);
+        if (const int32_t error = cudaMemsetAsync(parts[i].fault, TANDEM_OK, tasks, s))
+          return error;
+      }
       const auto& args = *static_cast<const typename K::Args*>(parts[i].args);
       const Task first{parts[i].first.id, parts[i].first.row};
       int32_t error;
