@@ -188,7 +188,7 @@ def read_npy(path):
 
 
 def write_npy(path, descr, shape, values):
-    code = {"<f4": "f", "<i4": "i", "<u4": "I", "|u1": "B"}[descr]
+    code = {"<f4": "f", "<i4": "i", "<i8": "q", "<u4": "I", "|u1": "B"}[descr]
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)!r}, }}"
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
     with open(path, "wb") as file:

@@ -9,15 +9,14 @@ import json
 import os
 import random
 import re
-import struct
 import subprocess
 import sys
 import time
 import unittest
-import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 from cluster_case import BIN, ClusterCase  # noqa: E402
+from kernel_cases import kernel_cases, png  # noqa: E402
 from processes import Processes, wait_for, write_npy  # noqa: E402
 
 PROBES = sys.argv.pop(1)
@@ -56,14 +55,6 @@ def devices_of(cluster, worker="w"):
     return json.loads(cluster.tandem("worker", "show", worker, "-o", "json")[0])["devices"]
 
 
-def png(width, height, rgb):
-    def chunk(kind, data):
-        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
-    rows = b"".join(b"\0" + rgb[3 * width * y:3 * width * (y + 1)] for y in range(height))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
-            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-
-
 # Tasks by kind of device, as explain says them; {} where one kind had all.
 def shares_of(cluster, job):
     text = cluster.tandem("job", "explain", str(job))[0]
@@ -71,14 +62,18 @@ def shares_of(cluster, job):
     return {kind: int(tasks.replace(",", "")) for kind, tasks in re.findall(r"(\w+) ([\d,]+) in ", found.group(1) if found else "")}
 
 
+def place_of(cluster, job, output, ragged):
+    return cluster.path(f"{job}-{output}") + ("/" if ragged else ".npy")
+
+
 def result(cluster, words, output, device):
     """What a job gives on a device: the bytes of each file, and the job."""
     job = cluster.submit(*words, "--device", device)
     cluster.tandem("job", "wait", str(job))
-    place = cluster.path(f"{job}-{output}")
     ragged = words[0].startswith("image")
-    cluster.tandem("job", "results", str(job), "--out", f"{output}=@{place}" + ("/" if ragged else ".npy"))
-    names = sorted(os.listdir(place)) if ragged else [place + ".npy"]
+    place = place_of(cluster, job, output, ragged)
+    cluster.tandem("job", "results", str(job), "--out", f"{output}=@{place}")
+    names = sorted(os.listdir(place)) if ragged else [place]
     contents = {}
     for name in names:
         with open(os.path.join(place, name), "rb") as file:
@@ -101,6 +96,20 @@ class JobsTest(ClusterCase):
         self.assertEqual((devices[1]["kind"], devices[1]["uuid"]), ("gpu", DEVICE))
         self.assertEqual(devices[1]["model"], MODEL)
         self.assertIn(MODEL, self.cluster.tandem("worker", "show", "w")[0])
+
+    def test_every_built_in_kernel_by_its_reference_and_the_bytes_of_the_cpu(self):
+        os.mkdir(self.path("cases"))
+        cases = kernel_cases(self.path("cases"))
+        kernels = json.loads(self.cluster.tandem("kernel", "ls", "-o", "json")[0])["items"]
+        classes = {kernel["name"]: kernel["class"] for kernel in kernels if kernel["builtin"]}
+        self.assertEqual(sorted(cases), sorted(classes))
+        for name, case in cases.items():
+            with self.subTest(name):
+                gpu, job = result(self.cluster, (name, *case.args), case.output, "gpu")
+                self.assertEqual(shares_of(self.cluster, job), {"gpu": case.tasks})
+                case.check(self, place_of(self.cluster, job, case.output, case.ragged))
+                if classes[name] != "tolerant":
+                    self.assertEqual(gpu, result(self.cluster, (name, *case.args), case.output, "cpu")[0])
 
     def test_options(self):
         self.expect_the_same(OPTIONS, "call", 20_000)
