@@ -6,7 +6,7 @@ import re
 import unittest
 
 from cluster_case import BIN, ClusterCase
-from processes import Processes, wait_for
+from processes import Processes, read_npy, wait_for
 
 OPTIONS = ("black_scholes", "spot=uniform(seed=1,lo=50,hi=150)", "strike=uniform(seed=2,lo=50,hi=150)",
            "years=uniform(seed=3,lo=0,hi=2)", "rate=0.02", "volatility=0.3", "n=400000")
@@ -41,8 +41,8 @@ class DevicesTest(ClusterCase):
             return file.read()
 
     # Tasks by kind of device, as explain says them.
-    def shares(self, job):
-        text = self.cluster.tandem("job", "explain", str(job))[0]
+    def shares(self, job, cluster=None):
+        text = (cluster or self.cluster).tandem("job", "explain", str(job))[0]
         found = re.search(r"tasks \[0,\d+\): ([^;\n]*)", text)
         shares = re.findall(r"(\w+) ([\d,]+) in ", found.group(1)) if found else []
         return {kind: int(tasks.replace(",", "")) for kind, tasks in shares}, text
@@ -97,6 +97,30 @@ class DevicesTest(ClusterCase):
             cluster.start_worker("able", "--emulated-gpus", "1")
             cluster.tandem("job", "wait", str(job))
             self.assertEqual(cluster.job(job)["state"], "SUCCEEDED")
+
+    def test_one_slow_device_and_one_that_dies_half_way_share_a_job_with_the_cpu_and_nothing_is_lost(self):
+        n, most = 40_000, 50_000
+        with Processes(BIN) as cluster:
+            cluster.start_master()
+            cluster.environment["TANDEM_EMULATED"] = "EMULATED-0;faults=slow@3:40 EMULATED-1;faults=lost@4"
+            cluster.start_worker("w", "--emulated-gpus", "2")
+            cluster.wait_attached(1)
+            words = ("spin", f"work=uniform(seed=4,lo=0,hi={most})", f"n={n}", "seed=9", "--grain", "16")
+            values, jobs = [], []
+            for device in ("cpu", "auto"):
+                jobs.append(cluster.submit(*words, "--device", device, "--crash-limit", "1"))
+                cluster.tandem("job", "wait", str(jobs[-1]))
+                path = cluster.path(f"{device}.npy")
+                cluster.tandem("job", "results", str(jobs[-1]), "--out", f"value=@{path}")
+                values.append(read_npy(path)[1])
+            self.assertEqual(len(set(values[0])), n)
+            self.assertEqual(values[0], values[1])
+            job = cluster.job(jobs[-1])
+            self.assertEqual((job["state"], job["tasks_failed"]), ("SUCCEEDED", 0))
+            shares, text = self.shares(jobs[-1], cluster)
+            self.assertEqual(set(shares), {"emulated", "cpu"}, text)
+            self.assertEqual(sum(shares.values()), n, text)
+            self.assertIn("EMULATED-1 gets no work: it is gone", cluster.tandem("worker", "explain", "w")[0])
 
     def test_a_device_that_is_lost_is_out_of_service_and_no_task_is_blamed(self):
         with Processes(BIN) as cluster:
