@@ -1,6 +1,7 @@
 #include "common/wire/decode_util.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/reason.h"
 #include "common/base/utf8.h"
@@ -26,6 +27,11 @@ absl::Status CheckText(std::string_view text, size_t bytes_max, std::string_view
   if (!IsUtf8(text)) return Malformed(field, "is not UTF-8");
   if (std::ranges::any_of(text, IsControl)) return Malformed(field, "has control characters");
   return absl::OkStatus();
+}
+
+absl::Status CheckRate(double value, std::string_view field) {
+  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+  return Malformed(field, "is not a finite number of at least 0");
 }
 
 std::string CleanText(std::string_view text, size_t bytes_max) {

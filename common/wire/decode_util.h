@@ -29,6 +29,9 @@ std::string CleanText(std::string_view text, size_t bytes_max);
 // field[index]
 std::string Indexed(std::string_view field, int64_t index);
 
+// A finite number of at least 0.
+absl::Status CheckRate(double value, std::string_view field);
+
 // [first, first + count) is not empty and does not overflow.
 inline absl::Status CheckInterval(uint64_t first, uint64_t count, std::string_view field) {
   if (ABSL_PREDICT_FALSE(count == 0)) return Malformed(field, "is empty");

@@ -1,6 +1,5 @@
 #include "common/wire/lease_messages.h"
 
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,11 +23,6 @@ absl::Status DecodeJob(uint64_t from, JobId* to) {
 
 absl::Status CheckLease(uint64_t n) {
   return ABSL_PREDICT_FALSE(n == 0) ? Malformed("n", "is missing") : absl::OkStatus();
-}
-
-absl::Status CheckRate(double value, std::string_view field) {
-  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-  return Malformed(field, "is not a finite number of at least 0");
 }
 
 // A text that came from a kernel or an operating system.
@@ -56,8 +50,6 @@ absl::Status CheckAscending(const std::vector<TaskFailure>& failures) {
 }
 
 }  // namespace
-
-// ---- outputs and failures ----
 
 void Encode(const Region& from, v1::Region* to) {
   to->set_segment(from.segment.value());
@@ -131,8 +123,6 @@ absl::Status Decode(v1::TaskFailure* from, TaskFailure* to) {
   return TakeReason(from->mutable_reason(), &to->reason, "reason");
 }
 
-// ---- intervals ----
-
 void EncodeIntervals(const std::vector<LeafInterval>& from,
                      google::protobuf::RepeatedField<uint64_t>* to) {
   to->Reserve(to->size() + 2 * static_cast<int>(from.size()));
@@ -157,8 +147,6 @@ absl::Status DecodeIntervals(const google::protobuf::RepeatedField<uint64_t>& fr
   }
   return absl::OkStatus();
 }
-
-// ---- master to worker ----
 
 void Encode(const Grant& from, worker::v1::Grant* to) {
   to->set_job(from.job.value());
@@ -247,8 +235,6 @@ absl::Status Decode(const worker::v1::Outlook& from, Outlook* to) {
   to->share_leaves = from.share_leaves();
   return absl::OkStatus();
 }
-
-// ---- worker to master ----
 
 void Encode(const HeldLeaves& from, worker::v1::HeldLeaves* to) {
   to->set_job(from.job.value());
@@ -403,92 +389,6 @@ absl::Status Decode(worker::v1::Report* from, Report* to) {
   to->forgot = from->forgot();
   RETURN_IF_ERROR(DecodeList(from->mutable_rates(), &to->rates, kMax, "rates"));
   return DecodeList(from->mutable_backlogs(), &to->backlogs, kMax, "backlogs");
-}
-
-// ---- devices and rates ----
-
-void Encode(const DeviceInfo& from, v1::Device* to) {
-  to->set_kind(static_cast<v1::DeviceKind>(from.kind));
-  to->set_model(CleanText(from.model, WireLimits::kNameBytes));
-  to->set_uuid(CleanText(from.uuid, WireLimits::kNameBytes));
-  to->set_cores(from.cores);
-  to->set_memory_bytes(from.memory_bytes);
-  to->set_groups(from.groups);
-  to->set_budget_bytes(from.budget_bytes);
-  to->set_budget_rule(CleanText(from.budget_rule, WireLimits::kNameBytes));
-  to->set_bytes_up(from.bytes_up);
-  to->set_bytes_down(from.bytes_down);
-}
-
-static absl::Status DecodeKind(v1::DeviceKind from, std::string_view field, DeviceKind* to) {
-  switch (from) {
-    case v1::DEVICE_CPU:
-    case v1::DEVICE_GPU:
-    case v1::DEVICE_EMULATED:
-      *to = static_cast<DeviceKind>(from);
-      return absl::OkStatus();
-    default:
-      return Malformed(field, StrCat("is ", static_cast<int>(from), ", no kind of device"));
-  }
-}
-
-absl::Status Decode(v1::Device* from, DeviceInfo* to) {
-  RETURN_IF_ERROR(DecodeKind(from->kind(), "kind", &to->kind));
-  RETURN_IF_ERROR(CheckText(from->model(), WireLimits::kNameBytes, "model"));
-  RETURN_IF_ERROR(CheckText(from->uuid(), WireLimits::kNameBytes, "uuid"));
-  to->model = std::move(*from->mutable_model());
-  to->uuid = std::move(*from->mutable_uuid());
-  to->cores = from->cores();
-  to->memory_bytes = from->memory_bytes();
-  to->groups = from->groups();
-  RETURN_IF_ERROR(CheckText(from->budget_rule(), WireLimits::kNameBytes, "budget_rule"));
-  to->budget_bytes = from->budget_bytes();
-  to->budget_rule = std::move(*from->mutable_budget_rule());
-  to->bytes_up = from->bytes_up();
-  to->bytes_down = from->bytes_down();
-  return absl::OkStatus();
-}
-
-void Encode(const KernelRate& from, v1::KernelRate* to) {
-  to->set_kernel(from.kernel);
-  to->set_device(static_cast<v1::DeviceKind>(from.device));
-  to->set_tasks_per_second(from.tasks_per_second);
-  to->set_fixed_seconds(from.fixed_seconds);
-  to->set_device_name(CleanText(from.device_name, WireLimits::kNameBytes));
-  to->set_extents(CleanText(from.extents, WireLimits::kNameBytes));
-  to->set_seconds_per_task(from.seconds_per_task);
-  to->set_up_bytes_per_second(from.up_bytes_per_second);
-  to->set_down_bytes_per_second(from.down_bytes_per_second);
-  to->set_bound_by(CleanText(from.bound_by, WireLimits::kNameBytes));
-  to->set_samples(from.samples);
-  to->set_age_ns(absl::ToInt64Nanoseconds(from.age));
-}
-
-absl::Status Decode(v1::KernelRate* from, KernelRate* to) {
-  if (from->kernel().empty()) return Malformed("kernel", "is missing");
-  RETURN_IF_ERROR(CheckText(from->kernel(), WireLimits::kNameBytes, "kernel"));
-  RETURN_IF_ERROR(DecodeKind(from->device(), "device", &to->device));
-  RETURN_IF_ERROR(CheckRate(from->tasks_per_second(), "tasks_per_second"));
-  RETURN_IF_ERROR(CheckRate(from->fixed_seconds(), "fixed_seconds"));
-  RETURN_IF_ERROR(CheckText(from->device_name(), WireLimits::kNameBytes, "device_name"));
-  RETURN_IF_ERROR(CheckText(from->extents(), WireLimits::kNameBytes, "extents"));
-  RETURN_IF_ERROR(CheckRate(from->seconds_per_task(), "seconds_per_task"));
-  RETURN_IF_ERROR(CheckRate(from->up_bytes_per_second(), "up_bytes_per_second"));
-  RETURN_IF_ERROR(CheckRate(from->down_bytes_per_second(), "down_bytes_per_second"));
-  RETURN_IF_ERROR(CheckText(from->bound_by(), WireLimits::kNameBytes, "bound_by"));
-  if (from->age_ns() < 0) return Malformed("age_ns", "is negative");
-  to->kernel = std::move(*from->mutable_kernel());
-  to->tasks_per_second = from->tasks_per_second();
-  to->fixed_seconds = from->fixed_seconds();
-  to->device_name = std::move(*from->mutable_device_name());
-  to->extents = std::move(*from->mutable_extents());
-  to->seconds_per_task = from->seconds_per_task();
-  to->up_bytes_per_second = from->up_bytes_per_second();
-  to->down_bytes_per_second = from->down_bytes_per_second();
-  to->bound_by = std::move(*from->mutable_bound_by());
-  to->samples = from->samples();
-  to->age = absl::Nanoseconds(from->age_ns());
-  return absl::OkStatus();
 }
 
 }  // namespace tandem::wire
