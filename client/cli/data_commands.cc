@@ -31,8 +31,6 @@ struct DataFlags {
 };
 using DataFlagsPtr = std::shared_ptr<DataFlags>;
 
-// ---- put ----
-
 absl::Status PutFiles(Context* context, const DataFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   std::vector<client::Upload> uploads;
@@ -65,8 +63,6 @@ absl::Status PutFiles(Context* context, const DataFlags& flags) {
   }
   return absl::OkStatus();
 }
-
-// ---- ls ----
 
 std::string UsersText(const client::BlobSummary& blob) {
   std::string text;
@@ -106,8 +102,6 @@ absl::Status ListBlobs(Context* context) {
   std::cout << table.Render(context->format());
   return absl::OkStatus();
 }
-
-// ---- get, rm ----
 
 // A whole id, or the first digits of one that is there.
 absl::StatusOr<BlobId> FindBlob(client::Client* client, const std::string& text) {
@@ -183,8 +177,6 @@ absl::Status RemoveBlobs(Context* context, const DataFlags& flags) {
   context->EndList();
   return absl::OkStatus();
 }
-
-// ---- du ----
 
 absl::Status ShowUsage(Context* context) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());

@@ -37,12 +37,12 @@ std::vector<BlobId> BlobsOf(const JobSpec& spec);
 
 class BlobUses {
  public:
-  // ---- the board ----
+  // From the board.
   void Add(JobId job, const JobSpec& spec);
   void Ended(JobId job);
   void Remove(JobId job);
 
-  // ---- RPCs ----
+  // From RPCs.
   // Nobody removes these blobs while the result lives.
   std::shared_ptr<void> Pin(const JobSpec& spec);
   DataBooks::Uses UsesOf(std::string_view owner, const BlobId& blob) const;

@@ -35,7 +35,7 @@ class JobWatcher {
 
 class JobBoard {
  public:
-  // ---- the loop ----
+  // From the loop.
   void Accept(std::shared_ptr<const JobAccepted> accepted);
   // `ended`: when it ended, for a job that has.
   void Publish(JobStatus status, absl::Time ended);
@@ -44,7 +44,7 @@ class JobBoard {
   // The accepted job, visible or not; null for an unknown one.
   std::shared_ptr<const JobAccepted> FindAccepted(JobId job) const;
 
-  // ---- RPCs ----
+  // From RPCs.
   // Nothing for a job that is not there or not visible.
   std::optional<JobView> Find(JobId job) const;
   // Registers the watcher for what comes after the view that is returned.

@@ -78,8 +78,6 @@ void SimMaster::Pause(absl::Duration time) {
   paused_until_ = std::max(paused_until_, world_->now() + time);
 }
 
-// ---- the loop ----
-
 void SimMaster::Post(master::Event event) {
   if (!up_) return;
   events_.push_back(std::move(event));
@@ -211,8 +209,6 @@ void SimMaster::SendMessage(const master::ToWorker& message) {
   }
 }
 
-// ---- the disk ----
-
 void SimMaster::Sync() {
   if (syncing_ || unsynced_.empty()) return;
   syncing_ = true;
@@ -282,8 +278,6 @@ void SimMaster::ReleaseOne(const Waiting& waiting) {
   }
 }
 
-// ---- workers ----
-
 ConnectionPtr SimMaster::Connect(SimWorker* worker) {
   if (!up_) return nullptr;
   auto connection = std::make_shared<Connection>();
@@ -327,8 +321,6 @@ bool SimMaster::Push(const std::string& bytes, Region* region) {
   auditor_->AddSegmentBytes(*region, bytes);
   return true;
 }
-
-// ---- owners ----
 
 void SimMaster::Submit(master::SubmitJob submit, Answered answered) {
   if (!up_) return;

@@ -32,7 +32,7 @@ class SimMaster {
   void Pause(absl::Duration time);
   bool up() const { return up_; }
 
-  // ---- workers ----
+  // From workers.
   // Null when the master is down.
   ConnectionPtr Connect(SimWorker* worker);
   void OnConnectionBroken(const ConnectionPtr& connection);
@@ -42,7 +42,7 @@ class SimMaster {
   // Appends to a segment; false when the master is down.
   bool Push(const std::string& bytes, Region* region);
 
-  // ---- owners ----
+  // From owners.
   // `answered` is called at most once; never if the master crashes first.
   using Answered = std::function<void(const absl::StatusOr<JobId>&)>;
   void Submit(master::SubmitJob submit, Answered answered);
@@ -90,11 +90,11 @@ class SimMaster {
   Auditor* auditor_;
   master::Options options_;
 
-  // ---- the disk ----
+  // The disk.
   std::vector<master::Record> durable_;
   uint64_t epoch_ = 0;
 
-  // ---- the process ----
+  // The process.
   bool up_ = false;
   uint64_t life_ = 0;
   std::unique_ptr<master::MasterCore> core_;

@@ -38,8 +38,6 @@ int64_t Parts(const TandemPart* parts, int32_t count, void* scratch) {
   return failed;
 }
 
-// ---- double_it ----
-
 struct DoubleArgs {
   const float* x;
   float* y;
@@ -63,8 +61,6 @@ TandemKernelV1 MakeDouble() {
   kernel.range = &Parts<DoublePart>;
   return kernel;
 }
-
-// ---- tally ----
 
 struct TallyArgs {
   int32_t step;
@@ -100,8 +96,6 @@ TandemKernelV1 MakeTally() {
   return kernel;
 }
 
-// ---- float_sum ----
-
 struct FloatSumArgs {
   const float* x;
 };
@@ -127,8 +121,6 @@ TandemKernelV1 MakeFloatSum() {
   };
   return kernel;
 }
-
-// ---- shout ----
 
 struct ShoutArgs {
   const TandemBytes* text;
@@ -181,8 +173,6 @@ TandemKernelV1 MakeShout() {
   return kernel;
 }
 
-// ---- window_sum ----
-
 struct WindowArgs {
   const uint8_t* base;
   int32_t width;
@@ -210,8 +200,6 @@ TandemKernelV1 MakeWindow() {
   return kernel;
 }
 
-// ---- column_sum ----
-
 struct ColumnArgs {
   const float* x;
   float* y;
@@ -232,8 +220,6 @@ TandemKernelV1 MakeColumn() {
   kernel.range = &Parts<ColumnPart>;
   return kernel;
 }
-
-// ---- scaled ----
 
 struct ScaledArgs {
   const float* x;
@@ -266,8 +252,6 @@ TandemKernelV1 MakeScaled() {
   };
   return kernel;
 }
-
-// ---- listed ----
 
 struct ListedArgs {
   const int32_t* x;
@@ -316,8 +300,6 @@ TandemKernelV1 MakeListed() {
   return kernel;
 }
 
-// ---- loose ----
-
 template <int kFactor>
 int64_t LoosePart(const TandemPart& part, void*) {
   const auto* args = static_cast<const DoubleArgs*>(part.args);
@@ -335,8 +317,6 @@ TandemKernelV1 MakeLoose() {
   kernel.range = &Parts<LoosePart<kFactor>>;
   return kernel;
 }
-
-// ---- die_at ----
 
 constexpr int64_t kEveryTask = -1;
 
@@ -357,8 +337,6 @@ TandemKernelV1 MakeDie() {
   kernel.range = &Parts<DiePart>;
   return kernel;
 }
-
-// ---- hang_at ----
 
 int64_t HangPart(const TandemPart& part, void*) {
   const auto* args = static_cast<const DieArgs*>(part.args);

@@ -85,11 +85,14 @@ class GpuRuntime {
   // Aligned to 256 bytes at least. REQUIRES: bytes > 0.
   virtual absl::StatusOr<DeviceAddress> Allocate(uint64_t bytes) = 0;
   virtual absl::Status Free(DeviceAddress address) = 0;
+  // Bytes of the device's memory that nobody has now, in this process or another; 0 when it cannot
+  // say. A hint: the next Allocate of so many may fail all the same.
   virtual uint64_t FreeBytes() const = 0;
   // Host memory that copies may use: pinned, for only that is copied without anybody waiting.
   virtual absl::StatusOr<void*> AllocateHost(uint64_t bytes) = 0;
   virtual absl::Status FreeHost(void* memory) = 0;
-  // Where grids reach host memory that AllocateHost made, without a copy; not valid: they cannot.
+  // Where grids reach this place in memory of AllocateHost without a copy. Not valid: they cannot,
+  // here, or it is other memory; then it has to be copied. Waits for nothing, breaks nothing.
   virtual DeviceAddress Mapped(void* memory) const {
     (void)memory;
     return {};
@@ -111,6 +114,8 @@ class GpuRuntime {
   virtual absl::StatusOr<bool> Reached(EventId event) const = 0;
   // From one event to another, by the device's clock. REQUIRES: both are reached.
   virtual absl::StatusOr<absl::Duration> Between(EventId from, EventId to) const = 0;
+  // `callback` is called once: with OK when the stream has passed this point, with the sticky error
+  // when it never will. Not at all if this call fails, or the runtime is destroyed before.
   virtual absl::Status Call(StreamId stream, Callback callback) = 0;
 };
 

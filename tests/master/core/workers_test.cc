@@ -232,8 +232,6 @@ TEST_F(WorkersTest, APausedMasterGivesItsWorkersAnotherMoment) {
   EXPECT_EQ(PhaseOf(w_), WorkerView::Phase::kAttached);
 }
 
-// ---- the master restarts ----
-
 class RestartTest : public WorkersTest, public testing::WithParamInterface<bool> {
  protected:
   void Restart() { h_.Restart(/*from_snapshot=*/GetParam()); }

@@ -141,7 +141,6 @@ class ApiTest : public MasterTest {
     EXPECT_NE(state.wait_reason(), v1::WAIT_REASON_UNSPECIFIED);
   }
 
-  // ---- blobs ----
   static v1::BlobRef Ref(const std::string& bytes) {
     v1::BlobRef ref;
     wire::Encode(BlobLocator{Sha256Of(bytes), bytes.size()}, &ref);
@@ -197,8 +196,6 @@ class ApiTest : public MasterTest {
   std::unique_ptr<v1::Cluster::Stub> cluster_;
   std::unique_ptr<v1::Data::Stub> data_;
 };
-
-// ---- each call twice ----
 
 TEST_F(ApiTest, ASubmitMadeTwiceIsOneJobAndWithAnotherBodyRefused) {
   const absl::StatusOr<v1::Job> first = Submit(Noop(10, "once"));
@@ -263,8 +260,6 @@ TEST_F(ApiTest, ReadsMadeTwiceSayTheSame) {
   twice(data_, &v1::Data::Stub::ListOutput, outputs, v1::ListOutputResponse());
 }
 
-// ---- versions ----
-
 TEST_F(ApiTest, AClientOfAnotherMajorIsToldBothVersions) {
   v1::MasterInfo master;
   ASSERT_TRUE(Call(cluster_, &v1::Cluster::Stub::GetMaster, v1::GetMasterRequest(), &master).ok());
@@ -296,8 +291,6 @@ TEST_F(ApiTest, AClientOfAnotherMajorIsToldBothVersions) {
       reason::kVersionSkew);
 }
 
-// ---- lists of jobs ----
-
 TEST_F(ApiTest, JobsAreFoundByKernelOwnerAndTimeInTheListAndInHistory) {
   const uint64_t noop = Submit(Noop(10, "a"))->id();
   v1::SubmitJobRequest pi;
@@ -326,8 +319,6 @@ TEST_F(ApiTest, JobsAreFoundByKernelOwnerAndTimeInTheListAndInHistory) {
   const absl::Status bad = Call(jobs_, &v1::Jobs::Stub::ListJobs, request, &response);
   EXPECT_EQ(FieldOf(bad), "owner");
 }
-
-// ---- drains ----
 
 TEST_F(ApiTest, ADrainedWorkerGetsNothingUntilItIsResumedAlsoAfterARestart) {
   {
@@ -379,8 +370,6 @@ TEST_F(ApiTest, AWorkerThatIsNotThereIsNamedWithTheNearest) {
   EXPECT_EQ(Drain("").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(FieldOf(ExplainWorker("").status()), "worker");
 }
-
-// ---- explanations ----
 
 TEST_F(ApiTest, AJobsAccountIsCountedAndOutlivesTheMaster) {
   uint64_t id = 0;
@@ -456,8 +445,6 @@ TEST_F(ApiTest, AnAccountSurvivesASnapshotToo) {
   Restart();
   EXPECT_EQ(Explain(id)->account().SerializeAsString(), account);
 }
-
-// ---- blobs ----
 
 TEST_F(ApiTest, BlobsAreListedInPagesWithTheJobsThatNameThem) {
   ASSERT_TRUE(Put("aaaa").ok());

@@ -186,8 +186,6 @@ TEST(FlattenRows, TheLargerGenerationCounts) {
   is(5, 15, 5, nullptr, 0);
 }
 
-// ---- what a worker may commit ----
-
 OutputsHandle Outputs(std::vector<OutputPiece> pieces) {
   return std::make_shared<const CommitOutputs>(std::move(pieces));
 }

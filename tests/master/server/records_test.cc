@@ -158,8 +158,6 @@ TEST(Records, RandomDamageDoesNoHarm) {
   }
 }
 
-// ---- what the store appends ----
-
 class CommitBuilderTest : public ::testing::Test {
  protected:
   void Accept(std::shared_ptr<const JobAccepted> job) { board_.Accept(std::move(job)); }

@@ -111,8 +111,6 @@ TEST(GridShapeTest, BlocksComeFromTasksAndStrideBeyondAFewWaves) {
   EXPECT_EQ(ShapeOf(100, 32, device).tasks_a_block, 8u);
 }
 
-// ---- order ----
-
 // Two streams, with the event between them or without it: whoever leaves it out is found out by
 // some seed.
 TEST_F(EmulatedGpuTest, WhatIsLeftOpenHappensInAnyOrder) {
@@ -179,8 +177,6 @@ TEST_F(EmulatedGpuTest, AnEventIsReachedWhenTheStreamHasPassedIt) {
   EXPECT_FALSE(gpu_->Between(event, event).ok());
 }
 
-// ---- faults ----
-
 const TandemPart kNothing = {nullptr, {0, 0}, 0, nullptr, nullptr};
 
 GridLaunch Empty() {
@@ -244,8 +240,6 @@ TEST(FaultScriptTest, WhatIsNoFaultIsRefused) {
   EXPECT_EQ(script.SlowdownAt(5), 4);
   EXPECT_EQ(script.SlowdownAt(9), 8);
 }
-
-// ---- the other clocks ----
 
 TEST_F(EmulatedGpuTest, VirtualTimeIsWhatTheModelSays) {
   EmulatedOptions options;

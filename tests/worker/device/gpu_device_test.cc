@@ -206,8 +206,6 @@ TEST_F(GpuDeviceTest, AFailedAllocationHarmsNothing) {
   data.ExpectDone(batch.parts[0]);
 }
 
-// ---- operands that stay ----
-
 TEST_F(GpuDeviceTest, AnOperandThatStaysIsNeverCopiedTwice) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     EmulatedOptions emulated;

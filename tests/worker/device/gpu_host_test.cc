@@ -154,8 +154,6 @@ TEST_F(GpuDeviceTest, FoldsHaveTheBytesOfTheCpu) {
   }
 }
 
-// ---- ragged items ----
-
 struct Heard {
   std::string text;
   static int32_t Write(void* context, const void* bytes, int64_t size) {
@@ -313,8 +311,6 @@ TEST_F(GpuDeviceTest, ItemsCanBeReadByTheGridItself) {
   ASSERT_TRUE(Run(&batch).ok()) << batch.status;
   EXPECT_THAT(sum, ElementsAre(0, 'a' + 'b' + 'c', 5000));
 }
-
-// ---- how the host takes part ----
 
 TEST_F(GpuDeviceTest, HostWorkStandsAroundTheGrid) {
   Make();

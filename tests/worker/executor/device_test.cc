@@ -265,8 +265,6 @@ TEST(ExecutorOnDeviceTest, AStickyErrorIsTheEndOfTheProcessAndNotAWordMore) {
   EXPECT_THAT(h.errors(), IsEmpty());
 }
 
-// ---- pieces that give leaves back ----
-
 class ShrinkTest : public ::testing::Test {
  protected:
   // A lane that is busy with something until it is told to go on.

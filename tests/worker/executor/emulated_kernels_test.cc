@@ -22,8 +22,6 @@
 namespace tandem::worker::testing {
 namespace {
 
-// ---- operands ----
-
 OperandSpec Floats(Rng* rng, std::vector<int64_t> shape, double low, double high) {
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
@@ -67,8 +65,6 @@ OperandSpec Images(Rng* rng, int64_t n) {
   operand.source = std::move(list);
   return operand;
 }
-
-// ---- jobs ----
 
 using MakeJob = std::function<void(Rng*, int64_t n, JobSpec*)>;
 

@@ -59,7 +59,7 @@ absl::Status RunHostStages(const RunContext& context);
 // A part with a cursor, in any of the ways but RunFold.
 absl::Status RunInOrder(const RunContext& context);
 
-// ---- for the three ways ----
+// For the three ways.
 
 // A run of tasks of one part on the calling thread, around the tasks to be skipped, in one call of
 // the kernel or a call a task; returns how many failed. `scratch` as the kernel asks.

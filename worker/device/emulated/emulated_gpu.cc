@@ -100,8 +100,6 @@ double EmulatedGpu::Seconds(double seconds) const {
   return options_.clock == EmulatedClock::kExact ? 0 : seconds;
 }
 
-// ---- memory ----
-
 absl::StatusOr<DeviceAddress> EmulatedGpu::Allocate(uint64_t bytes) {
   {
     absl::MutexLock lock(&mu_);
@@ -148,8 +146,6 @@ absl::Status EmulatedGpu::CheckPinned(const void* memory, uint64_t bytes) const 
   if (held) return absl::OkStatus();
   return Misused("a copy from or to host memory that is not pinned would wait for the device");
 }
-
-// ---- streams ----
 
 absl::StatusOr<StreamId> EmulatedGpu::NewStream() {
   absl::MutexLock lock(&mu_);
@@ -269,8 +265,6 @@ absl::Status EmulatedGpu::Call(StreamId stream, Callback callback) {
   return Add(stream, Line::kNone, 0, {nullptr, std::move(callback)});
 }
 
-// ---- events ----
-
 absl::Status EmulatedGpu::Record(StreamId stream, EventId event) {
   absl::MutexLock lock(&mu_);
   RETURN_IF_ERROR(CheckStream(stream));
@@ -313,8 +307,6 @@ absl::StatusOr<absl::Duration> EmulatedGpu::Between(EventId from, EventId to) co
   }
   return absl::Seconds(second->second - first->second);
 }
-
-// ---- what happens ----
 
 double EmulatedGpu::next() const {
   absl::MutexLock lock(&mu_);
