@@ -71,7 +71,7 @@ std::string DefaultExecutor() {
   return (fs::exists(beside, error) ? beside : installed).string();
 }
 
-void AddFlags(CLI::App* app, RawFlags* raw) {
+void AddClusterFlags(CLI::App* app, RawFlags* raw) {
   WorkerOptions& options = raw->options;
   app->set_version_flag("--version", StrCat(kProgram, " ", TANDEM_VERSION),
                         "Print the version and exit");
@@ -84,16 +84,13 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
       ->type_name("DIR");
   app->add_option("--name", options.name,
                   "Its name in the cluster; default: the one its folder remembers, else a new one");
-  app->add_option("--cores", raw->cores,
-                  "The CPUs it may use, as taskset lists them (0-3,8); default: all it is allowed")
-      ->type_name("LIST");
-  app->add_option("--cores-max", raw->cores_max, "At most so many CPUs of those")
-      ->check(cli::Count(1, CPU_SETSIZE));
-  app->add_option("--cpu-groups", options.cpu_groups,
-                  "Core groups; default: one a NUMA node or last-level cache")
-      ->check(cli::Count(0, CPU_SETSIZE));
   app->add_option("--max-leases", options.max_leases, "The most leases in flight that it takes")
       ->check(cli::Count(1, uint64_t{1} << 20))
+      ->capture_default_str();
+  app->add_option("--late-after", raw->late_after,
+                  "What has run for so long, and several times longer than predicted, is shown as "
+                  "late (tandem job explain); nothing else follows")
+      ->type_name("DURATION")
       ->capture_default_str();
   app->add_option("--local-data", raw->local_data,
                   "auto: map the master's files and hand over outputs when it runs on this host; "
@@ -105,6 +102,27 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "leases are over")
       ->check(cli::OneOf({"finish", "kill"}))
       ->capture_default_str();
+  app->add_option("--error-file", options.error_file,
+                  "Write why it could not start to this file, for the program that starts it")
+      ->type_name("FILE");
+}
+
+void AddCpuFlags(CLI::App* app, RawFlags* raw) {
+  app->add_option("--cores", raw->cores,
+                  "The CPUs it may use, as taskset lists them (0-3,8); default: all it is allowed")
+      ->type_name("LIST");
+  app->add_option("--cores-max", raw->cores_max, "At most so many CPUs of those")
+      ->check(cli::Count(1, CPU_SETSIZE));
+  app->add_option("--cpu-groups", raw->options.cpu_groups,
+                  "Core groups; default: one a NUMA node or last-level cache")
+      ->check(cli::Count(0, CPU_SETSIZE));
+  app->add_option("--cache-size", raw->cache_size,
+                  "Of one owner's operands on this server (16GiB); 16MiB at least")
+      ->type_name("SIZE");
+}
+
+void AddGpuFlags(CLI::App* app, RawFlags* raw) {
+  WorkerOptions& options = raw->options;
   app->add_option(
          "--gpus", raw->gpus,
          "auto: the GPUs that CUDA sees (CUDA_VISIBLE_DEVICES), beside the CPUs; none: the "
@@ -134,18 +152,16 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "NVIDIA's management library, which tells of GPUs that fail")
       ->type_name("FILE")
       ->capture_default_str();
-  app->add_option("--late-after", raw->late_after,
-                  "What has run for so long, and several times longer than predicted, is shown as "
-                  "late (tandem job explain); nothing else follows")
-      ->type_name("DURATION")
-      ->capture_default_str();
   app->add_option("--emulated-gpus", options.emulated_gpus,
                   StrCat("So many emulated devices (at most ", kEmulatedGpusMax,
                          "), which jobs may use like GPUs: to try a job's device half, or to test "
                          "with, on a machine without one"))
       ->check(cli::Count(0, kEmulatedGpusMax))
       ->capture_default_str();
-  app->add_option("--executor", options.executor,
+}
+
+void AddKernelFlags(CLI::App* app, RawFlags* raw) {
+  app->add_option("--executor", raw->options.executor,
                   "Default: the tandem-executor that came with this program; for GPUs the one "
                   "beside it with -cuda behind its name")
       ->type_name("FILE");
@@ -160,12 +176,6 @@ void AddFlags(CLI::App* app, RawFlags* raw) {
                   "How long a library may take to load")
       ->type_name("DURATION")
       ->capture_default_str();
-  app->add_option("--cache-size", raw->cache_size,
-                  "Of one owner's operands on this server (16GiB); 16MiB at least")
-      ->type_name("SIZE");
-  app->add_option("--error-file", options.error_file,
-                  "Write why it could not start to this file, for the program that starts it")
-      ->type_name("FILE");
 }
 
 // Flag, else environment, else default; with who said so.
@@ -255,7 +265,10 @@ std::variant<WorkerOptions, int> ParseFlags(int argc, char** argv) {
       "  tandem-worker --dir ./w1 --name w1 --cores 0-3\n",
       kProgram);
   RawFlags raw;
-  AddFlags(&app, &raw);
+  AddClusterFlags(&app, &raw);
+  AddCpuFlags(&app, &raw);
+  AddGpuFlags(&app, &raw);
+  AddKernelFlags(&app, &raw);
   if (const auto code = cli::ParseCommandLine(&app, argc, argv)) return *code;
   if (const absl::Status status = Complete(&raw); !status.ok()) {
     return cli::FailToStart(kProgram, status, raw.options.error_file);
