@@ -1,6 +1,6 @@
 // What a real GPU does for Tandem: start, copies, grids against the memory's own speed, what a
-// launch costs and what merging saves, gemm against cuBLAS called bare. Says skipped where there is
-// none.
+// launch costs and what merging saves, gemm against cuBLAS called bare; then through the engine and
+// the executor, and whole jobs through a cluster. Says skipped where there is none.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -15,8 +15,11 @@
 #include <vector>
 
 #include "bench/support/measure.h"
+#include "bench/support/merging.h"
 #include "bench/support/report.h"
 #include "bench/support/settings.h"
+#include "bench/support/streaming.h"
+#include "bench/support/whole_job.h"
 #include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/probe/device_report.h"
@@ -145,38 +148,33 @@ class Grid {
   int64_t tasks_ = 0;
 };
 
-// The device-to-device bandwidth, read and written bytes together.
-double Copies(const Stream& stream, size_t bytes, Report* report) {
+// Bytes a second; within the device read and written ones together.
+struct CopyRates {
+  double up = 0, down = 0, within = 0;
+};
+CopyRates Copies(const Stream& stream, size_t bytes, Report* report) {
   const Memory a(bytes), b(bytes);
   void* host = nullptr;
   CudaMust(cudaHostAlloc(&host, bytes, cudaHostAllocDefault), "cudaHostAlloc");
   const auto rate = [&](double moved, const std::function<void()>& copy) {
-    return moved / stream.Seconds(kTimes, copy) * 1e-9;
+    return moved / stream.Seconds(kTimes, copy);
   };
+  CopyRates rates;
   const auto size = static_cast<double>(bytes);
-  report->Add({.measure = "copies up, pinned",
-               .value = rate(size,
-                             [&] {
-                               CudaMust(cudaMemcpyAsync(a.get(), host, bytes,
-                                                        cudaMemcpyHostToDevice, stream.get()),
-                                        "a copy");
-                             }),
-               .unit = "GB/s"});
-  report->Add({.measure = "copies down, pinned",
-               .value = rate(size,
-                             [&] {
-                               CudaMust(cudaMemcpyAsync(host, a.get(), bytes,
-                                                        cudaMemcpyDeviceToHost, stream.get()),
-                                        "a copy");
-                             }),
-               .unit = "GB/s"});
-  const double within = rate(2 * size, [&] {
-    CudaMust(cudaMemcpyAsync(b.get(), a.get(), bytes, cudaMemcpyDeviceToDevice, stream.get()),
-             "a copy");
-  });
-  report->Add({.measure = "copies within the device", .value = within, .unit = "GB/s"});
+  const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind) {
+    CudaMust(cudaMemcpyAsync(to, from, bytes, kind, stream.get()), "a copy");
+  };
+  rates.up = rate(size, [&] { copy(a.get(), host, cudaMemcpyHostToDevice); });
+  rates.down = rate(size, [&] { copy(host, a.get(), cudaMemcpyDeviceToHost); });
+  rates.within = rate(2 * size, [&] { copy(b.get(), a.get(), cudaMemcpyDeviceToDevice); });
+  const auto add = [&](const char* what, double value) {
+    report->Add({.measure = what, .value = value * 1e-9, .unit = "GB/s"});
+  };
+  add("copies up, pinned", rates.up);
+  add("copies down, pinned", rates.down);
+  add("copies within the device", rates.within);
   CudaMust(cudaFreeHost(host), "cudaFreeHost");
-  return within;
+  return rates;
 }
 
 struct SaxpyArgs {
@@ -186,20 +184,22 @@ struct SaxpyArgs {
   int64_t n, split;
 };
 
-void Streaming(const Stream& stream, size_t bytes, double within, Report* report) {
+// Bytes a second of saxpy's grid.
+double Streaming(const Stream& stream, size_t bytes, double within, Report* report) {
   const Memory x(bytes), y(bytes), z(bytes);
   const auto n = static_cast<int64_t>(bytes / sizeof(float));
   const SaxpyArgs args{1.5f, x.get(), y.get(), z.get(), n, 0};
   const Grid grid("saxpy", {{&args, {0, 0}, n, nullptr, nullptr}});
   const double seconds = stream.Seconds(kTimes, [&] { grid.Launch(stream); });
-  const double rate = 3 * static_cast<double>(bytes) / seconds * 1e-9;
+  const double rate = 3 * static_cast<double>(bytes) / seconds;
   report->Add({.measure = "saxpy, operands resident, of the copies within",
                .value = rate / within,
                .unit = "",
                .bound = Bound::kAtLeast,
                .threshold = kStreamingLeast,
-               .note = StrCat(Readable(rate), " GB/s"),
-               .details = {{"gb_per_second", rate}}});
+               .note = StrCat(Readable(rate * 1e-9), " GB/s"),
+               .details = {{"gb_per_second", rate * 1e-9}}});
+  return rate;
 }
 
 // One-task parts of as many scalars: each by a launch of its own, and all by one.
@@ -273,14 +273,29 @@ int Main(int argc, char** argv) {
   std::printf("%s, %s; driver %s, CUDA %s\n", device.model.c_str(),
               HumanSize(device.memory_bytes).c_str(), found.driver.c_str(), found.runtime.c_str());
   Report report(settings, "gpu");
+  report.Describe("device", {{"model", device.model},
+                             {"uuid", device.uuid},
+                             {"capability", device.capability},
+                             {"memory_bytes", device.memory_bytes},
+                             {"driver", found.driver},
+                             {"driver_cuda", found.driver_cuda},
+                             {"cuda_runtime", found.runtime},
+                             {"cuda_toolkit", found.toolkit}});
   Starts(settings, device.uuid, &report);
   const auto gpu = Must(worker::CudaRuntime::Open(device.uuid), "opening the device");
   const Stream stream;
   const size_t bytes = settings.quick ? size_t{1} << 16 : size_t{256} << 20;
-  const double within = Copies(stream, bytes, &report);
-  Streaming(stream, bytes, within, &report);
+  const CopyRates copies = Copies(stream, bytes, &report);
+  const double grid = Streaming(stream, bytes, copies.within, &report);
   Merging(stream, settings.quick ? 100 : 10'000, &report);
   Products(stream, settings.quick ? 16 : 8192, &report);
+  const GpuUnderTest engine = {
+      [&device] { return Must(worker::CudaRuntime::Open(device.uuid), "opening the device"); },
+      DeviceKind::kGpu, tandem_builtin_cuda_kernels(), worker::KernelForm::kCuda};
+  MeasureStreamed(engine, {copies.up, copies.down, grid}, bytes, settings, &report);
+  MeasureMerging(engine, settings.quick ? 100 : 10'000, settings, &report);
+  MeasureLoneLease(engine, settings, &report);
+  MeasureWholeJobs(settings, &report);
   return report.Finish();
 }
 

@@ -72,7 +72,7 @@ class NoSource final : public worker::OperandSource {
 class Bench {
  public:
   Bench(const GpuUnderTest& gpu, const Settings& settings, uint64_t jobs, size_t merge_pieces_max)
-      : jobs_(jobs), folder_(settings.out), kernels_(gpu.form) {
+      : jobs_(jobs), form_(gpu.form), folder_(settings.out), kernels_(gpu.form) {
     staging_file_ = Must(worker::StagingFile::Create(kStagingBytes), "a staging file");
     staging_ = std::make_unique<worker::StagingAllocator>(staging_file_.get());
     Must(kernels_.Add(gpu.kernels), "the kernels");
@@ -152,7 +152,7 @@ class Bench {
     wire::JobDescription description;
     description.job = JobId(job);
     const TandemKernelV1* const kernel = Must(kernels_.Find("saxpy", 0), "the kernel");
-    description.kernel = Must(worker::DescribeKernel(*kernel), "the kernel");
+    description.kernel = Must(worker::DescribeKernel(*kernel, form_), "the kernel");
     JobSpec spec;
     spec.kernel = "saxpy";
     spec.owner = "bench";
@@ -212,6 +212,7 @@ class Bench {
   }
 
   const uint64_t jobs_;
+  const worker::KernelForm form_;
   const ScratchFolder folder_;
   worker::KernelTable kernels_;
   LaunchLog log_;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include "bench/support/measure.h"
 #include "common/base/strings.h"
@@ -56,6 +57,10 @@ Report::Report(const Settings& settings, const std::string& name)
           {"quick", settings.quick},
           {"machine", Machine()},
           {"rows", nlohmann::ordered_json::array()}};
+}
+
+void Report::Describe(const std::string& key, nlohmann::ordered_json what) {
+  all_[key] = std::move(what);
 }
 
 void Report::Add(const Row& row) {

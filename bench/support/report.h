@@ -5,8 +5,8 @@
 //               .bound = Bound::kAtLeast, .threshold = 400'000, .details = {{"cpu_us", 1.6}}});
 //   return report.Finish();
 //
-// The JSON: {"bench", "quick", "machine": {...}, "rows": [{"measure", "value", "unit",
-// "at_least" or "at_most", "ok", …details}]}.
+// The JSON: {"bench", "quick", "machine": {...}, what Describe adds, "rows": [{"measure", "value",
+// "unit", "at_least" or "at_most", "ok", …details}]}.
 //
 // Thread-safety: one thread.
 #ifndef TANDEM_BENCH_SUPPORT_REPORT_H_
@@ -36,6 +36,8 @@ class Report {
   // `name` names the file, <out>/<name>.json.
   Report(const Settings& settings, const std::string& name);
 
+  // More of what was measured on, in the JSON.
+  void Describe(const std::string& key, nlohmann::ordered_json what);
   // Prints the line at once.
   void Add(const Row& row);
   // Writes the file; the program's exit code: 0, or 3 when a row misses its threshold.
