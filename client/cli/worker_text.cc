@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "client/cli/progress.h"
 #include "common/base/strings.h"
@@ -33,6 +35,27 @@ std::string CopyText(double bytes_per_second) {
   if (bytes_per_second <= 0) return "-";
   return StrCat(HumanSize(static_cast<uint64_t>(std::min(bytes_per_second, 1e18))), "/s");
 }
+
+template <class T>
+Json OrNull(const std::optional<T>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
+
+Json ReadingJson(const std::optional<DeviceReading>& reading) {
+  if (!reading.has_value()) return nullptr;
+  return {{"utilization", OrNull(reading->utilization)},
+          {"memory_utilization", OrNull(reading->memory_utilization)},
+          {"memory_used_bytes", OrNull(reading->memory_used_bytes)},
+          {"temperature_celsius", OrNull(reading->temperature_celsius)},
+          {"power_watts", OrNull(reading->power_watts)},
+          {"power_limit_watts", OrNull(reading->power_limit_watts)},
+          {"ecc", OrNull(reading->ecc)},
+          {"ecc_corrected", OrNull(reading->ecc_corrected)},
+          {"ecc_uncorrected", OrNull(reading->ecc_uncorrected)}};
+}
+
+// Whatever it is, it fits: a driver may say anything.
+std::string WholeText(double value) { return StrCat(std::lround(std::clamp(value, -1e9, 1e9))); }
 
 Json RateJson(const KernelRate& rate) {
   return {{"kernel", rate.kernel},
@@ -88,6 +111,31 @@ std::string DeviceText(const DeviceInfo& device) {
   return StrCat(device.uuid, ": jobs may use ", HumanSize(device.budget_bytes), " of ",
                 HumanSize(device.memory_bytes), ", ", device.budget_rule, "; copied up ",
                 HumanSize(device.bytes_up), ", down ", HumanSize(device.bytes_down));
+}
+
+std::string ReadingText(const DeviceReading& reading) {
+  std::vector<std::string> parts;
+  const auto add = [&parts](std::string part) { parts.push_back(std::move(part)); };
+  if (reading.utilization) add(StrCat("busy ", WholeText(*reading.utilization * 100), "%"));
+  if (reading.memory_utilization) {
+    add(StrCat("its memory ", WholeText(*reading.memory_utilization * 100), "%"));
+  }
+  if (reading.memory_used_bytes) add(StrCat("used ", HumanSize(*reading.memory_used_bytes)));
+  if (reading.temperature_celsius) add(StrCat(WholeText(*reading.temperature_celsius), " °C"));
+  if (reading.power_watts) {
+    add(StrCat(
+        WholeText(*reading.power_watts),
+        reading.power_limit_watts ? StrCat(" of ", WholeText(*reading.power_limit_watts)) : "",
+        " W"));
+  }
+  if (reading.ecc == false) add("ECC off");
+  if (reading.ecc_corrected || reading.ecc_uncorrected) {
+    add(StrCat("ECC errors ", reading.ecc_corrected.value_or(0), " corrected, ",
+               reading.ecc_uncorrected.value_or(0), " not"));
+  }
+  std::string text = StrCat(reading.uuid, ":");
+  for (size_t i = 0; i < parts.size(); ++i) StrAppend(&text, i == 0 ? " " : ", ", parts[i]);
+  return text;
 }
 
 std::string RateText(const KernelRate& rate) {
@@ -155,7 +203,8 @@ Json WorkerJson(const client::WorkerSummary& worker) {
                        {"budget_bytes", device.budget_bytes},
                        {"budget_rule", device.budget_rule},
                        {"bytes_up", device.bytes_up},
-                       {"bytes_down", device.bytes_down}});
+                       {"bytes_down", device.bytes_down},
+                       {"reading", ReadingJson(device.reading)}});
   }
   Json rates = Json::array();
   for (const KernelRate& rate : worker.rates) {
@@ -199,6 +248,7 @@ Record WorkerRecord(const client::WorkerSummary& worker) {
   record.Line("devices", DevicesText(worker.devices));
   for (const DeviceInfo& device : worker.devices) {
     if (device.kind != DeviceKind::kCpu) record.Line("device", DeviceText(device));
+    if (device.reading.has_value()) record.Line("reading", ReadingText(*device.reading));
   }
   record.Line("leases", StrCat(worker.leases));
   record.Line("jobs", worker.jobs.empty() ? "" : JobsText(worker.jobs));

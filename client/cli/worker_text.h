@@ -20,6 +20,8 @@ std::string_view KindName(DeviceKind kind);
 std::string ShortTime(absl::Duration duration);
 // What jobs may use of a device's memory, and what was copied.
 std::string DeviceText(const DeviceInfo& device);
+// "GPU-…: busy 37%, 41 °C, 124 W, …": what its driver told.
+std::string ReadingText(const DeviceReading& reading);
 // "cpu 2" or "gpu NVIDIA …"
 std::string DevicesText(const std::vector<DeviceInfo>& devices);
 // "spin@7f on cpu: 812ns a task + 30us a batch, 1.2M tasks/s; …"

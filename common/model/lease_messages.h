@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -131,6 +132,17 @@ struct JobFault {
 
 enum class DeviceKind { kUnspecified = 0, kCpu = 1, kGpu = 2, kEmulated = 3 };
 
+// What a GPU's driver last said of it; what it does not tell is nullopt.
+struct DeviceReading {
+  std::string uuid;
+  std::optional<double> utilization, memory_utilization;  // 0 to 1
+  std::optional<double> temperature_celsius, power_watts, power_limit_watts;
+  std::optional<uint64_t> memory_used_bytes;
+  std::optional<bool> ecc;
+  std::optional<uint64_t> ecc_corrected, ecc_uncorrected;
+  friend bool operator==(const DeviceReading&, const DeviceReading&) = default;
+};
+
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kUnspecified;
   std::string model;
@@ -144,6 +156,7 @@ struct DeviceInfo {
   // Copied since the master started; only the master says so.
   uint64_t bytes_up = 0;
   uint64_t bytes_down = 0;
+  std::optional<DeviceReading> reading{};  // with the last heartbeat; only the master says so
 };
 
 // What a worker has learned of one kernel on one of its devices. A batch of n tasks, by itself,

@@ -1,4 +1,6 @@
 // Devices and rates, as lease_messages.h declares them.
+#include <cmath>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +25,41 @@ absl::Status DecodeKind(v1::DeviceKind from, std::string_view field, DeviceKind*
 
 }  // namespace
 
+void Encode(const DeviceReading& from, v1::DeviceReading* to) {
+  to->set_uuid(CleanText(from.uuid, WireLimits::kNameBytes));
+  if (from.utilization) to->set_utilization(*from.utilization);
+  if (from.memory_utilization) to->set_memory_utilization(*from.memory_utilization);
+  if (from.temperature_celsius) to->set_temperature_celsius(*from.temperature_celsius);
+  if (from.power_watts) to->set_power_watts(*from.power_watts);
+  if (from.power_limit_watts) to->set_power_limit_watts(*from.power_limit_watts);
+  if (from.memory_used_bytes) to->set_memory_used_bytes(*from.memory_used_bytes);
+  if (from.ecc) to->set_ecc(*from.ecc);
+  if (from.ecc_corrected) to->set_ecc_corrected(*from.ecc_corrected);
+  if (from.ecc_uncorrected) to->set_ecc_uncorrected(*from.ecc_uncorrected);
+}
+
+absl::Status Decode(v1::DeviceReading* from, DeviceReading* to) {
+  RETURN_IF_ERROR(CheckText(from->uuid(), WireLimits::kNameBytes, "uuid"));
+  to->uuid = std::move(*from->mutable_uuid());
+  bool finite = true;
+  const auto take = [&finite](bool said, double value, std::optional<double>* field) {
+    if (!said) return;
+    finite = finite && std::isfinite(value);
+    *field = value;
+  };
+  take(from->has_utilization(), from->utilization(), &to->utilization);
+  take(from->has_memory_utilization(), from->memory_utilization(), &to->memory_utilization);
+  take(from->has_temperature_celsius(), from->temperature_celsius(), &to->temperature_celsius);
+  take(from->has_power_watts(), from->power_watts(), &to->power_watts);
+  take(from->has_power_limit_watts(), from->power_limit_watts(), &to->power_limit_watts);
+  if (!finite) return Malformed("power_watts", "or another figure is no number");
+  if (from->has_memory_used_bytes()) to->memory_used_bytes = from->memory_used_bytes();
+  if (from->has_ecc()) to->ecc = from->ecc();
+  if (from->has_ecc_corrected()) to->ecc_corrected = from->ecc_corrected();
+  if (from->has_ecc_uncorrected()) to->ecc_uncorrected = from->ecc_uncorrected();
+  return absl::OkStatus();
+}
+
 void Encode(const DeviceInfo& from, v1::Device* to) {
   to->set_kind(static_cast<v1::DeviceKind>(from.kind));
   to->set_model(CleanText(from.model, WireLimits::kNameBytes));
@@ -34,6 +71,7 @@ void Encode(const DeviceInfo& from, v1::Device* to) {
   to->set_budget_rule(CleanText(from.budget_rule, WireLimits::kNameBytes));
   to->set_bytes_up(from.bytes_up);
   to->set_bytes_down(from.bytes_down);
+  if (from.reading) Encode(*from.reading, to->mutable_reading());
 }
 
 absl::Status Decode(v1::Device* from, DeviceInfo* to) {
@@ -50,7 +88,8 @@ absl::Status Decode(v1::Device* from, DeviceInfo* to) {
   to->budget_rule = std::move(*from->mutable_budget_rule());
   to->bytes_up = from->bytes_up();
   to->bytes_down = from->bytes_down();
-  return absl::OkStatus();
+  if (!from->has_reading()) return absl::OkStatus();
+  return WithField(Decode(from->mutable_reading(), &to->reading.emplace()), "reading");
 }
 
 void Encode(const KernelRate& from, v1::KernelRate* to) {

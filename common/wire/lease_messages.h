@@ -77,6 +77,8 @@ absl::Status Decode(const worker::v1::Backlog& from, Backlog* to);
 void Encode(const Report& from, worker::v1::Report* to);
 absl::Status Decode(worker::v1::Report* from, Report* to);
 
+void Encode(const DeviceReading& from, v1::DeviceReading* to);
+absl::Status Decode(v1::DeviceReading* from, DeviceReading* to);
 void Encode(const DeviceInfo& from, v1::Device* to);
 absl::Status Decode(v1::Device* from, DeviceInfo* to);
 void Encode(const KernelRate& from, v1::KernelRate* to);

@@ -278,6 +278,11 @@ void WorkerHub::NoteMessage(const FromWorker& message, absl::Time now) {
     };
     device.bytes_up += grown("bytes_up");
     device.bytes_down += grown("bytes_down");
+    if (!message.readings.has_value()) continue;
+    device.reading.reset();
+    for (const DeviceReading& reading : *message.readings) {
+      if (!device.uuid.empty() && reading.uuid == device.uuid) device.reading = reading;
+    }
   }
 }
 

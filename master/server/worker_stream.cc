@@ -114,9 +114,23 @@ absl::Status WorkerStream::TakeMessage(FromWorker* message) {
     RETURN_IF_ERROR(wire::CheckText(name, wire::WireLimits::kNameBytes, "counters"));
     message->counters[name] += grown;
   }
+  if (incoming_.heartbeat()) RETURN_IF_ERROR(TakeReadings(message));
   if (incoming_.notes().empty()) return absl::OkStatus();
   message->notes = std::move(*incoming_.mutable_notes()->rbegin());
   return WithField(CheckNotes(*message->notes), "notes");
+}
+
+absl::Status WorkerStream::TakeReadings(FromWorker* message) {
+  if (incoming_.readings_size() > kReadingsMax) {
+    return wire::Malformed("readings", StrCat("are more than ", kReadingsMax));
+  }
+  message->readings.emplace();
+  for (int i = 0; i < incoming_.readings_size(); ++i) {
+    RETURN_IF_ERROR(
+        WithField(wire::Decode(incoming_.mutable_readings(i), &message->readings->emplace_back()),
+                  wire::Indexed("readings", i)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status WorkerStream::CheckNotes(const worker::v1::WorkerNotes& notes) {

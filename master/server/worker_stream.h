@@ -45,6 +45,7 @@ struct FromWorker {
   std::map<std::string, uint64_t> counters;  // Grown by.
   std::vector<v1::JobUsage> usages;          // The same; before the events.
   std::optional<worker::v1::WorkerNotes> notes;
+  std::optional<std::vector<DeviceReading>> readings;  // Of its GPUs; with each heartbeat.
 };
 
 // Where a stream's messages go: the event loop.
@@ -65,6 +66,7 @@ class WorkerStream final
   static constexpr size_t kCountersMax = 256;
   static constexpr int kFindingsMax = 64;
   static constexpr int kLateMax = 16;
+  static constexpr int kReadingsMax = 1024;
   // Messages waiting to be written are merged up to this size.
   static constexpr size_t kMergedBytesMax = 512 << 10;
   // More than this waiting means that the worker does not read: it is cut off.
@@ -109,6 +111,7 @@ class WorkerStream final
   absl::Status CheckReport(const Report& report);
   absl::Status CheckRegions(const BoundJob& job, const CommitOutputs* outputs) const;
   void TakePulse(std::vector<Event>* events);
+  absl::Status TakeReadings(FromWorker* message);
   static absl::Status CheckNotes(const worker::v1::WorkerNotes& notes);
 
   // What gRPC is asked next, and asking it: one thread at a time, without the lock, so that nothing

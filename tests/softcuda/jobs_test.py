@@ -411,6 +411,18 @@ exec {cluster.program("tandem-executor-cuda")} "$@"
         self.assertIn(SECOND, note)
         self.assertIn("cudaStreamCreateWithFlags", note)
 
+    def test_what_the_driver_says_of_a_gpu_is_shown(self):
+        settings = {"TEMPERATURE": 61, "POWER_MW": 123500, "UTILIZATION": 37, "MEMORY_UTILIZATION": 12,
+                    "ECC_CORRECTED": 5}
+        cluster = self.cluster({f"SOFTCUDA_NVML_{name}": str(value) for name, value in settings.items()})
+        reading = wait_for("a reading", lambda: devices_of(cluster)[1]["reading"])
+        self.assertIsNone(devices_of(cluster)[0]["reading"])
+        self.assertEqual(set(reading), {"utilization", "memory_utilization", "memory_used_bytes", "temperature_celsius",
+                                        "power_watts", "power_limit_watts", "ecc", "ecc_corrected", "ecc_uncorrected"})
+        self.assertEqual((reading["temperature_celsius"], reading["power_watts"], reading["utilization"],
+                          reading["memory_utilization"]), (61, 123.5, 0.37, 0.12))
+        self.assertIn("busy 37%, its memory 12%, ", cluster.tandem("worker", "show", "w")[0])
+
     def test_without_nvml_the_gpus_are_used_and_that_is_said_once(self):
         for environment, flags in (({"SOFTCUDA_NVML_INIT": "999"}, ()), ({}, ("--nvml", "/none/nvml.so"))):
             cluster = self.cluster(environment, *flags)

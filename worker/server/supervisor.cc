@@ -173,6 +173,7 @@ void Supervisor::Act(Effects* effects) {
     message.set_heartbeat(true);
     AddCounters(&message);
     if (stream_ != nullptr && welcomed_) AddUsage(&message);
+    AddReadings(&message);
     NoteWhatIsLate();
     send = true;
   }

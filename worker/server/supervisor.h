@@ -67,6 +67,7 @@ class Supervisor {
   void EndAsked(size_t count);
   void LookAtMask();
   void LookAtNvml();
+  void AddReadings(worker::v1::WorkerMessage* message) const;
   void NoteTrouble(const DeviceTroubled& event);
   void TakeKernels(const executor::v1::Ready& ready, bool announce);
   static std::string IdentityOf(const tandem::v1::Kernel& kernel);

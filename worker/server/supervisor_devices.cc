@@ -1,5 +1,6 @@
 // Supervisor: what a worker can do is what its executors say: one on each kind of device is started
 // to be asked.
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "common/model/kernel_info.h"
 #include "common/probe/visible_devices.h"
 #include "common/rpc/owner.h"
+#include "common/wire/lease_messages.h"
 #include "worker/device/emulated/emulated_spec.h"
 #include "worker/server/supervisor.h"
 
@@ -146,6 +148,20 @@ void Supervisor::LookAtNvml() {
        trouble);
   notes_.Set("nvml", {"NVML", StrCat("GPUs are used without news of their health: ", trouble),
                       "a GPU that fails is noticed by the jobs on it alone"});
+}
+
+// Of a slice NVML says nothing.
+void Supervisor::AddReadings(worker::v1::WorkerMessage* message) const {
+  if (nvml_ == nullptr) return;
+  for (const GpuReading& said : nvml_->readings()) {
+    const auto is = [&said](const ReportedDevice& gpu) { return gpu.uuid == said.uuid; };
+    if (std::ranges::none_of(gpus_, is)) continue;
+    wire::Encode(
+        DeviceReading{said.uuid, said.utilization, said.memory_utilization,
+                      said.temperature_celsius, said.power_watts, said.power_limit_watts,
+                      said.memory_used_bytes, said.ecc, said.ecc_corrected, said.ecc_uncorrected},
+        message->add_readings());
+  }
 }
 
 void Supervisor::NoteTrouble(const DeviceTroubled& event) {

@@ -8,6 +8,7 @@
 #include "common/base/error.h"
 #include "common/base/reason.h"
 #include "common/wire/kernel.h"
+#include "common/wire/lease_messages.h"
 #include "common/wire/session.h"
 #include "gtest/gtest.h"
 
@@ -265,6 +266,24 @@ TEST(KernelWire, MalformedKernelsAreRefusedWithTheirField) {
   EXPECT_EQ(refused([](v1::Kernel* k) { k->set_tolerance(-1); }), "tolerance");
   EXPECT_EQ(refused([](v1::Kernel* k) { k->set_cost_ns_per_unit(std::nan("")); }),
             "cost_ns_per_unit");
+}
+
+TEST(SessionWire, AReadingArrivesAsItWasSentWithWhatIsNotKnown) {
+  DeviceInfo device = {DeviceKind::kGpu, "a GPU", "GPU-1"};
+  DeviceReading& reading = device.reading.emplace();
+  reading = {"GPU-1", 0.37, std::nullopt, 41, 123.5, std::nullopt, 400, true, std::nullopt, 3};
+  v1::Device message;
+  Encode(device, &message);
+  DeviceInfo got;
+  ASSERT_TRUE(Decode(&message, &got).ok());
+  EXPECT_EQ(got.reading, device.reading);
+  Encode(device, &message);
+  message.mutable_reading()->set_power_watts(std::nan(""));
+  EXPECT_EQ(FieldOf(Decode(&message, &got)), "reading.power_watts");
+  message.clear_reading();
+  DeviceInfo none;
+  ASSERT_TRUE(Decode(&message, &none).ok());
+  EXPECT_EQ(none.reading, std::nullopt);
 }
 
 TEST(SessionWire, HelloAndWelcomeArriveAsTheyWereSent) {

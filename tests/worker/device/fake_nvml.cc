@@ -27,7 +27,7 @@ struct Event {
 // Never destroyed: a thread that was left behind may still be here when the program ends.
 std::mutex& mu = *new std::mutex;
 std::condition_variable& changed = *new std::condition_variable;
-FakeDevice devices[kDevices];
+FakeDevice devices[kDevices] = {FakeDevice{0}, FakeDevice{1}};
 std::deque<std::pair<int, uint64_t>>& xids = *new std::deque<std::pair<int, uint64_t>>;
 int init_code = kOk;
 bool hangs = false, has_events = true;

@@ -136,10 +136,10 @@ class CudaTest : public SupervisorTest {
     std::ofstream(folder_ + "/executor-cuda") << R"(#!/bin/sh
 if [ "$*" = --probe ]; then
   device() { printf '{"uuid": "GPU-%s", "model": "m", "memory_bytes": 1, "multiprocessors": 1}' $1; }
-  echo "{\"version\": 1, \"kind\": \"devices\", \"devices\": [$(device a), $(device b), $(device c)]}"
+  echo "{\"version\": 1, \"kind\": \"devices\", \"devices\": [$(device a), $(device fake-1), $(device c)]}"
   exit
 fi
-[ "$CUDA_VISIBLE_DEVICES" = GPU-b ] || exit 70
+[ "$CUDA_VISIBLE_DEVICES" = GPU-fake-1 ] || exit 70
 case " $* " in *" --device=cuda:$CUDA_VISIBLE_DEVICES "*) exec )"
                                               << fake_ << R"( "$@" ;; esac
 )";
@@ -159,7 +159,7 @@ TEST_F(CudaTest, DevicesAreThoseWhoseExecutorsStart) {
   Attach(kGpuJob);
   ASSERT_THAT(hello_.devices(), SizeIs(2));
   EXPECT_EQ(hello_.devices(1).kind(), tandem::v1::DEVICE_GPU);
-  EXPECT_EQ(hello_.devices(1).uuid(), "GPU-b");
+  EXPECT_EQ(hello_.devices(1).uuid(), "GPU-fake-1");
   Give(kGpuJob, 1, 0, 100);
   EXPECT_EQ(CollectCommits(100), 100u);
 }
@@ -176,6 +176,25 @@ TEST_F(CudaTest, WithoutNvmlTheGpusAreUsedAndThatIsNoted) {
   Attach(kGpuJob, {"--nvml", "/none/nvml.so"});
   Give(kGpuJob, 1, 0, 100);
   while (!TokensOf(NextNotes()).contains("NVML")) {
+  }
+}
+
+TEST_F(CudaTest, WhatNvmlSaysOfItsGpusComesWithHeartbeats) {
+  Attach(kGpuJob, {"--nvml", std::getenv("TANDEM_FAKE_NVML")});
+  const worker::v1::WorkerMessage message = master_.NextWith(
+      [](const worker::v1::WorkerMessage& said) { return said.readings_size() > 0; });
+  EXPECT_TRUE(message.heartbeat());
+  // Of the library's two GPUs the one that is the worker's.
+  for (const tandem::v1::DeviceReading& reading : message.readings()) {
+    EXPECT_EQ(reading.uuid(), "GPU-fake-1");
+    EXPECT_DOUBLE_EQ(reading.utilization(), 0.37);
+    EXPECT_DOUBLE_EQ(reading.memory_utilization(), 0.12);
+    EXPECT_EQ(reading.memory_used_bytes(), 400u);
+    EXPECT_EQ(reading.temperature_celsius(), 41);
+    EXPECT_DOUBLE_EQ(reading.power_watts(), 123.5);
+    EXPECT_EQ(reading.ecc_corrected(), 5u);
+    EXPECT_EQ(reading.ecc_uncorrected(), 0u);
+    EXPECT_FALSE(reading.has_power_limit_watts()) << "it does not say";
   }
 }
 
