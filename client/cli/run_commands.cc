@@ -60,6 +60,7 @@ absl::StatusOr<Planned> Plan(client::Client* client, const RunFlags& flags) {
     ASSIGN_OR_RETURN(planned.targets.emplace_back(), ParseOut(out));
   }
   ASSIGN_OR_RETURN(planned.job, Prepare(client, flags, std::move(spec)));
+  planned.job.spec.request_id = flags.request_id;
   absl::StatusOr<client::JobPlan> plan = client->Plan(planned.job.spec);
   if (!plan.ok()) return NameArgument(plan.status());
   planned.plan = *std::move(plan);

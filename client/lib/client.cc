@@ -188,7 +188,7 @@ absl::StatusOr<JobInfo> Client::Submit(const JobSpec& spec, std::string request_
 
 absl::StatusOr<JobPlan> Client::Plan(const JobSpec& spec) {
   v1::SubmitJobRequest request;
-  RETURN_IF_ERROR(EncodeChecked(spec, "", &request));
+  RETURN_IF_ERROR(EncodeChecked(spec, spec.request_id, &request));
   RETURN_IF_ERROR(CheckFits(request));
   v1::JobPlan response;
   RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::PlanJob, request, &response));

@@ -35,8 +35,12 @@ class RoomKeeper final : public FileSystem {
   RoomKeeper(FileSystem* below, uint64_t kept_bytes, std::function<uint64_t()> free_bytes)
       : below_(below), kept_bytes_(kept_bytes), free_bytes_(std::move(free_bytes)) {}
 
-  // There is no more room than what is kept.
-  bool Low() const { return free_bytes_() <= kept_bytes_; }
+  // What may still be written; 0: there is no more room than what is kept.
+  uint64_t Room() const {
+    const uint64_t free = free_bytes_();
+    return free > kept_bytes_ ? free - kept_bytes_ : 0;
+  }
+  bool Low() const { return Room() == 0; }
 
   absl::StatusOr<std::unique_ptr<File>> Open(std::string_view path, Mode mode) override;
   absl::StatusOr<FileInfo> Stat(std::string_view path) override { return below_->Stat(path); }

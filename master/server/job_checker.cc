@@ -1,5 +1,7 @@
 #include "master/server/job_checker.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -66,10 +68,34 @@ absl::Status CheckOperands(const BlobChecker& checker, const JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Of the outputs whose size is known before they are there; all there can be, where it is more.
+uint64_t DenseBytes(const BoundJob& job) {
+  uint64_t total = 0;
+  for (const BoundOutput& output : job.outputs) {
+    if (output.kind != BoundOutput::Kind::kConcat) continue;
+    const uint64_t bytes = output.PieceBytes(job.task_count());
+    total += std::min(bytes, std::numeric_limits<uint64_t>::max() - total);
+  }
+  return total;
+}
+
 }  // namespace
 
 absl::Status JobChecker::CheckBlobs(const JobSpec& spec) const {
   return WithField(CheckOperands(BlobChecker(blobs_, spec.owner), spec), "spec");
+}
+
+absl::Status JobChecker::CheckRoom(const BoundJob& job) const {
+  const uint64_t bytes = DenseBytes(job);
+  if (bytes == 0) return absl::OkStatus();
+  const uint64_t room = room_bytes_();
+  if (room == 0 || bytes <= room) return absl::OkStatus();
+  return Error(
+      absl::StatusCode::kResourceExhausted, reason::kDiskFull,
+      StrCat("the results of this job would take ", HumanSize(bytes),
+             ", and the master's disk has room for ", HumanSize(room),
+             ": submit fewer tasks at once, or make room there (`tandem data du` says what "
+             "takes it)"));
 }
 
 absl::StatusOr<std::shared_ptr<const BoundJob>> JobChecker::Bind(const std::string& owner,

@@ -173,6 +173,7 @@ absl::Status JobsService::QueueSubmit(const std::string& owner, const v1::Submit
   // From the look at the blobs until the job itself is seen to use them, nobody removes one.
   const std::shared_ptr<void> pins = parts_.board->uses()->Pin(bound->spec);
   absl::Status objection = parts_.checker->CheckBlobs(bound->spec);
+  if (objection.ok()) objection = parts_.checker->CheckRoom(*bound);
   return parts_.loop->Submit(
       {.token = 0,
        .bound = std::move(bound),
@@ -211,6 +212,8 @@ grpc::ServerUnaryReactor* JobsService::PlanJob(grpc::CallbackServerContext* cont
     v1::JobSpec spec = request->spec();
     ASSIGN_OR_RETURN(const std::shared_ptr<const BoundJob> bound,
                      parts_.checker->Bind(owner, &spec));
+    // A request that has an id may be one that SubmitJob knows: then its room is taken already.
+    if (request->request_id().empty()) RETURN_IF_ERROR(parts_.checker->CheckRoom(*bound));
     EncodePlan(*bound, response);
     return absl::OkStatus();
   });

@@ -143,8 +143,9 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Start(
   loop_parts.host_id = host_id;
   if (parts->desk != nullptr) loop_parts.handover = parts->desk->path();
   parts->loop = std::make_unique<EventLoop>(std::move(loop_parts), options.loop, on_failed);
-  parts->checker =
-      std::make_unique<JobChecker>(&parts->kernels, parts->blobs.get(), options.capabilities);
+  parts->checker = std::make_unique<JobChecker>(
+      &parts->kernels, parts->blobs.get(), [room = parts->room.get()] { return room->Room(); },
+      options.capabilities);
   parts->finder = std::make_unique<JobFinder>(&parts->board, parts->store.get());
   parts->outputs = std::make_unique<OutputReader>(parts->finder.get(), &parts->board,
                                                   parts->store.get(), parts->segments.get());

@@ -90,6 +90,20 @@ class DiskTest(unittest.TestCase):
         self.assertEqual(code, 6, err)
         self.assertIn("(JOURNAL_FULL)", err)
 
+    def test_results_that_do_not_fit_are_refused_before_they_fill_the_disk(self):
+        cluster = self.cluster()
+        cluster.start_master()
+        large = ("saxpy", "scale=2", "x=constant(3)", "y=constant(3)", f"n={10 ** 15}")
+        for words in (("run", *large), ("submit", *large), ("run", *large, "--dry-run"),
+                      ("submit", *large, "--request-id", "mine")):
+            code, out, err = cluster.run(*words)
+            self.assertEqual((code, out), (6, ""), err)
+            self.assertRegex(err, r"would take 3\.55PiB, and the master's disk has room for \S+: .*tandem data du.*"
+                                  r"\(DISK_FULL\)\n$")
+        self.assertEqual(cluster.tandem("job", "ls", "-o", "name")[0], "")
+        # A reduction takes no room, however many tasks it is of.
+        cluster.submit("monte_carlo_pi", f"n={10 ** 15}")
+
     def test_a_worker_whose_folder_is_full_takes_the_job_when_there_is_room(self):
         cluster = self.cluster()
         cluster.start_master("--local-data", "never")
