@@ -238,7 +238,12 @@ void OnReturn(Turn& turn, Worker& worker, const Return& returned) {
     }
     return;
   }
-  Spurn(turn, worker, worker.jobs[job->id]);
+  JobAtWorker& at = worker.jobs[job->id];
+  Spurn(turn, worker, at);
+  if (std::exchange(at.yields, false)) {
+    at.spurned_until = turn.now + turn.state.options.recall_quiet;
+    turn.schedule_all = true;
+  }
   for (const LeafInterval& leaves : taken) FreeLeaves(turn, *job, RangeOf(leaves));
   turn.MarkDirty(*job);
 }

@@ -50,10 +50,19 @@ Victim SlowestAt(const Turn& turn, const Job& job, const Worker& thief) {
   return victim;
 }
 
+// Leaves of the job that are taken to be running there: as many as may. Behind leases of other jobs
+// there may be none, which only the worker knows: it is asked for all, once.
+uint64_t MayBeRunning(const Worker& worker, const JobAtWorker& at) {
+  const int64_t others = worker.busy_leases() - (at.leases - at.counted_parked_leases);
+  const bool asked = at.recalled_at >= at.heard_at;
+  const bool all_may_run = at.leaves - at.parked <= worker.parallel;
+  return all_may_run && others > 0 && !asked ? 0 : worker.parallel;
+}
+
 bool StealOf(Turn& turn, Job& job, Worker& thief) {
   const Victim victim = SlowestAt(turn, job, thief);
   if (victim.worker == nullptr) return false;
-  const JobAtWorker& at = victim.worker->jobs[job.id];
+  JobAtWorker& at = victim.worker->jobs[job.id];
   const uint64_t held = at.leaves - at.parked;
   const double leaf_seconds = victim.seconds / static_cast<double>(held);
   // A thief that has run nothing of the job counts as fast as the victim.
@@ -63,10 +72,11 @@ bool StealOf(Turn& turn, Job& job, Worker& thief) {
       PlanSteal(turn.state.options.policy,
                 {.victim_leaves = held,
                  .victim_leaf_seconds = leaf_seconds,
-                 .victim_parallel = victim.worker->parallel,
+                 .victim_parallel = MayBeRunning(*victim.worker, at),
                  .thief_leaf_seconds = measured ? here->second.busy_leaf_seconds : leaf_seconds,
                  .latency_seconds = victim.worker->latency_seconds + thief.latency_seconds});
   if (leaves == 0) return false;
+  at.yields = leaves == held;
   RecallSome(turn, job, *victim.worker, leaves);
   return true;
 }

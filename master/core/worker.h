@@ -88,6 +88,7 @@ struct JobAtWorker {
   MonoTime unfit_until;  // and is not asked again before.
   MonoTime quiet_until;  // No further recall before.
   MonoTime recalled_at = MonoTime::InfinitePast();
+  bool yields = false;     // What waits there behind other jobs was recalled: it is for others.
   uint32_t spurned = 0;    // Times that it gave leaves back unasked, since its last commit …
   MonoTime spurned_until;  // … for which it gets no more before.
 };

@@ -126,6 +126,19 @@ class LargeResultTest(ClusterCase):
         return str(min(job["id"] for job in jobs))
 
 
+class BehindTest(ClusterCase):
+    def test_no_job_waits_behind_an_endless_one_while_another_worker_is_idle(self):
+        self.cluster.start_worker("other")
+        self.cluster.wait_attached(2)
+        endless = self.cluster.submit("spin", "work=constant(4294967295)", "n=30", "--grain", "30")  # minutes
+        wait_for("it to begin", lambda: self.cluster.job(endless)["state"] == "RUNNING")
+        for value in range(12):
+            out = self.ok("run", "saxpy", "scale=2", "x=[1]", f"y=[{value}]", "--grain", "1", "-q", "--out", "z=-")
+            self.assertEqual(numpy.frombuffer(out, "<f4").tolist(), [2 + value])
+        self.assertEqual(self.cluster.job(endless)["state"], "RUNNING", "so nobody waited for it")
+        self.cluster.tandem("job", "cancel", str(endless))
+
+
 class ManyWorkersTest(ClusterCase):
     def test_twelve_workers_share_jobs_and_may_leave(self):
         for number in range(1, 12):

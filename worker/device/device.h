@@ -31,6 +31,7 @@
 #ifndef TANDEM_WORKER_DEVICE_DEVICE_H_
 #define TANDEM_WORKER_DEVICE_DEVICE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -130,9 +131,22 @@ class HostCrew {
   virtual void ParallelFor(int64_t n, int64_t grain, Body body) = 0;
 };
 
+// Who takes it has the batch: its device, before it touches anything of it, or its owner, who wants
+// it back. Thread-safety: any thread.
+class BatchGate {
+ public:
+  bool Take() { return !taken_.exchange(true, std::memory_order_acq_rel); }
+
+ private:
+  std::atomic<bool> taken_ = false;
+};
+
 struct Batch {
   const TandemKernelV1* kernel = nullptr;
   std::vector<BatchPart> parts;
+  // Optional. A batch whose gate was taken from the device is `done` unread, as CANCELLED. Devices
+  // with a memory of their own do not look at it.
+  BatchGate* gate = nullptr;
   double expected_ns = 0;  // of all its tasks on one core; 0: not known
   // Optional. Host work just before and just after the kernel, on the lane.
   std::function<void(HostCrew&)> before;

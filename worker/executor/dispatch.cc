@@ -171,12 +171,33 @@ void Executor::SubmitRun(std::unique_ptr<Run> run) {
     };
   }
   batch.done = [this, raw](Batch*) { completions_.Push([this, raw] { RunDone(raw); }); };
+  if (!device_->properties().own_memory) batch.gate = &raw->gate;
+  lanes_[lane].runs.push_back(raw);
   Count("batches", 1);
   Count("parts", raw->pieces.size());
   if (raw->pieces.size() > 1) Count("merged_parts", raw->pieces.size());
   ++lanes_[lane].in_flight;
   ++running_;
   device_->Submit(lane, &batch);
+}
+
+// The piece's batch waits behind one that runs, for how long nobody knows: it is taken back from
+// the device, and its pieces are as if they had just come. False: it has begun.
+bool Executor::Withdraw(Piece* piece) {
+  if (device_->properties().own_memory) return false;
+  for (Run* run : lanes_[piece->lane()].runs) {
+    if (std::find(run->pieces.begin(), run->pieces.end(), piece) == run->pieces.end()) continue;
+    if (!run->gate.Take()) return false;
+    for (Piece* waiting : std::exchange(run->pieces, {})) {
+      if (waiting->accumulator != nullptr && waiting->job()->accumulates()) {
+        QuitAccumulator(waiting);
+      }
+      Restart(waiting, waiting->leaves());
+    }
+    Count("withdrawn_batches", 1);
+    return true;
+  }
+  return false;
 }
 
 // A share of what a run cost.
@@ -203,7 +224,9 @@ void Executor::RunDone(Run* raw) {
   std::unique_ptr<Run> run(raw);
   --running_;
   LaneState& lane = lanes_[run->lane];
+  std::erase(lane.runs, raw);
   if (--lane.in_flight == 0) lane.idle_since_ns = LoopNanos();
+  if (run->pieces.empty()) return;  // withdrawn
   const Batch& batch = run->batch;
   if (!batch.status.ok()) {
     if (absl::Status health = device_->health(); !health.ok()) {

@@ -260,8 +260,9 @@ void Executor::StartMerge(executor::v1::MergePiece* message) {
 void Executor::Cancel(uint64_t id) {
   const auto it = pieces_.find(id);
   if (it == pieces_.end()) return;
-  Piece* piece = it->second.get();
-  if (piece->state == Piece::State::kRunning || piece->cancelled) return;
+  if (it->second->cancelled) return;
+  if (it->second->state == Piece::State::kRunning && !Withdraw(it->second.get())) return;
+  Piece* const piece = it->second.get();
   reply_.add_returned_pieces(id);
   has_reply_ = true;
   piece->cancelled = true;
@@ -288,9 +289,11 @@ void Executor::Shrink(const executor::v1::ShrinkPiece& shrink) {
     return SayShrunk(shrink.piece(), cursor->Cut(static_cast<uint32_t>(leaves)));
   }
   const uint64_t has = piece->keep_leaves > 0 ? piece->keep_leaves : piece->leaves();
-  if (piece->state == Piece::State::kRunning || shrink.leaves() >= has) {
+  const bool running = piece->state == Piece::State::kRunning;
+  if (shrink.leaves() >= has || (running && !Withdraw(piece))) {
     return SayShrunk(shrink.piece(), has);
   }
+  piece = it->second.get();
   SayShrunk(shrink.piece(), shrink.leaves());
   if (piece->state == Piece::State::kWaiting) {
     // It is in an I/O thread's hands.

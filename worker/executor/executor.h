@@ -93,7 +93,8 @@ class Executor {
   struct LaneState {
     std::deque<Piece*> ready;
     std::deque<Merge*> merges;
-    uint32_t in_flight = 0;
+    std::vector<Run*> runs;     // submitted
+    uint32_t in_flight = 0;     // those, and merges
     int64_t idle_since_ns = 0;  // once nothing is in flight
     bool idle() const { return in_flight == 0 && ready.empty() && merges.empty(); }
   };
@@ -124,6 +125,7 @@ class Executor {
   bool Joins(const Run& run, const Piece& piece) const;
   void AllocateRun(Run* run);
   void SubmitRun(std::unique_ptr<Run> run);
+  bool Withdraw(Piece* piece);
   void TakeCut(Run* run);
   void HalveRun(std::unique_ptr<Run> run);
   void HalvePiece(Piece* piece, const Batch& batch);

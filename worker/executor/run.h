@@ -17,6 +17,7 @@ namespace tandem::worker {
 
 struct Executor::Run {
   Batch batch;
+  BatchGate gate;
   uint32_t lane = 0;
   std::vector<Piece*> pieces;       // beside batch.parts
   std::vector<absl::Status> after;  // what laying out each piece's outputs came to

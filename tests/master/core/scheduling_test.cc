@@ -149,6 +149,38 @@ TEST_F(SchedulingTest, AnIdleWorkerStealsUnstartedLeavesFromABusyOne) {
   EXPECT_LT(recalls[0].leaves.count, held) << "what may have started stays";
 }
 
+TEST_F(SchedulingTest, AJobBehindAnotherOnABusyWorkerGoesToAnIdleOne) {
+  const WorkerId busy = h_.Attach("busy");
+  h_.Rate(busy, "map", 1e6);
+  const JobId endless = h_.Submit({.tasks = 1});
+  const JobId behind = h_.Submit({.tasks = 1});
+  const std::vector<Grant> grants = h_.Take<Grant>(busy);
+  ASSERT_EQ(LeavesOf(grants, endless) + LeavesOf(grants, behind), 2u);
+  const WorkerId idle = h_.Attach("idle");
+  std::map<JobId, int> recalled;
+  uint64_t given = 0, again = 0;
+  for (int i = 0; i < 40; ++i) {
+    h_.Advance(absl::Milliseconds(100));
+    h_.Pulse(busy);
+    h_.Pulse(idle);
+    for (const Recall& recall : h_.Take<Recall>(busy)) {
+      ++recalled[recall.job];
+      if (recall.job != behind) continue;  // that one runs
+      Report report;
+      for (const Grant& grant : grants) {
+        if (grant.job == behind) report.returns.push_back({behind, {grant.first_n, {0, 1}}});
+      }
+      h_.Report(busy, report);
+    }
+    given += LeavesOf(h_.Take<Grant>(idle), behind);
+    again += LeavesOf(h_.Take<Grant>(busy), behind);
+  }
+  // Which of the two runs only the worker knows; it is not asked again and again.
+  EXPECT_EQ(recalled, (std::map<JobId, int>{{endless, 1}, {behind, 1}}));
+  EXPECT_EQ(given, 1u);
+  EXPECT_EQ(again, 0u);
+}
+
 // Tasks of one kernel may cost what their data makes them cost.
 class RatesTest : public SchedulingTest {
  protected:

@@ -231,6 +231,32 @@ TEST_F(CpuDeviceTest, BatchesOfOneLaneRunInOrderAndLanesSideBySide) {
   EXPECT_THAT(order, ElementsAre(4, 0, 1, 2, 3));
 }
 
+TEST_F(CpuDeviceTest, ABatchWhoseGateWasTakenIsDoneUntouched) {
+  Make(1, 1);
+  const std::vector<float> x(4, 1);
+  for (const bool withdrawn : {true, false}) {
+    std::vector<float> y(4, 0);
+    std::vector<uint8_t> fault(4);
+    DoubleArgs args{x.data(), y.data()};
+    BatchGate gate;
+    if (withdrawn) {
+      EXPECT_TRUE(gate.Take());
+    }
+    Batch batch;
+    batch.kernel = FakeKernel("double_it");
+    batch.gate = &gate;
+    batch.parts.emplace_back();
+    batch.parts[0].args = &args;
+    batch.parts[0].tasks = 4;
+    batch.parts[0].fault = fault.data();
+    Run(&batch);
+    EXPECT_EQ(absl::IsCancelled(batch.status), withdrawn);
+    EXPECT_THAT(y, ::testing::Each(withdrawn ? 0 : 2));
+    EXPECT_EQ(log_.starts().empty(), withdrawn);
+    EXPECT_FALSE(gate.Take()) << "what has begun cannot be taken back";
+  }
+}
+
 TEST_F(CpuDeviceTest, AShortBatchRunsOnTheCallersThreadAndALongOneOnTheGroups) {
   Make(1, 1);
   std::vector<float> x(1, 1), y(1);

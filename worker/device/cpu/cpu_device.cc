@@ -45,6 +45,11 @@ CpuDevice::~CpuDevice() = default;
 void CpuDevice::RunBatch(Crew* crew, uint32_t lane_threads, Batch* batch) {
   std::atomic<int64_t> thread_ns = 0;
   std::atomic<int64_t> host_ns = 0;
+  if (batch->gate != nullptr && !batch->gate->Take()) {
+    batch->status = absl::CancelledError("withdrawn before it began");
+    const std::function<void(Batch*)> done = std::move(batch->done);
+    return done(batch);
+  }
   const int64_t start = NowNanos();
   if (batch->before) batch->before(*crew);
   const int64_t before = NowNanos() - start;
