@@ -192,7 +192,11 @@ bool Executor::Withdraw(Piece* piece) {
       if (waiting->accumulator != nullptr && waiting->job()->accumulates()) {
         QuitAccumulator(waiting);
       }
-      Restart(waiting, waiting->leaves());
+      if (waiting != piece && waiting->job()->forgotten) {
+        ErasePiece(waiting);  // nobody waits for it
+      } else {
+        Restart(waiting, waiting->leaves());
+      }
     }
     Count("withdrawn_batches", 1);
     return true;
