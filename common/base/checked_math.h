@@ -55,11 +55,6 @@ constexpr T SaturatingAdd(T a, T b) {
   T sum = 0;
   return CheckedAdd(a, b, &sum) ? sum : std::numeric_limits<T>::max();
 }
-template <std::unsigned_integral T>
-constexpr T SaturatingMul(T a, T b) {
-  T product = 0;
-  return CheckedMul(a, b, &product) ? product : std::numeric_limits<T>::max();
-}
 
 }  // namespace tandem
 

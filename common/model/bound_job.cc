@@ -371,12 +371,6 @@ absl::Status Binder::Pin() {
 
 }  // namespace
 
-TensorSpec BoundOutput::PieceSpec(uint64_t tasks) const {
-  TensorSpec piece = spec;
-  if (sliced) piece.shape[dim] = static_cast<int64_t>(per_task * tasks);
-  return piece;
-}
-
 uint64_t BoundOutput::PieceBytes(uint64_t tasks) const {
   uint64_t bytes = DTypeSize(spec.dtype);
   for (size_t i = 0; i < spec.shape.size(); ++i) {

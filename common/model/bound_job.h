@@ -90,7 +90,6 @@ struct BoundOutput {
   // May be summed up in any order in one accumulator (architecture.md §2).
   bool accumulates() const { return reduced() && output_class == OutputClass::kExact; }
   // What a range of `tasks` tasks yields, packed. REQUIRES: not kRaggedConcat.
-  TensorSpec PieceSpec(uint64_t tasks) const;
   uint64_t PieceBytes(uint64_t tasks) const;
   friend bool operator==(const BoundOutput&, const BoundOutput&) = default;
 };

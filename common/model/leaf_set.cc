@@ -94,26 +94,10 @@ void LeafSet::AddAll(const LeafSet& other) {
   for (const LeafRange range : other) Add(range);
 }
 
-void LeafSet::RemoveAll(const LeafSet& other) {
-  if (&other == this) {
-    Clear();
-    return;
-  }
-  for (const LeafRange range : other) Remove(range);
-}
-
-bool LeafSet::Contains(uint64_t leaf) const { return ContainsAll({leaf, leaf + 1}); }
-
 bool LeafSet::ContainsAll(LeafRange range) const {
   if (range.empty()) return true;
   const auto it = FirstEndingAtOrAfter(range.end);
   return it != intervals_.end() && it->begin <= range.begin;
-}
-
-bool LeafSet::ContainsAll(const LeafSet& other) const {
-  if (other.count_ > count_) return false;
-  return std::all_of(other.begin(), other.end(),
-                     [this](LeafRange range) { return ContainsAll(range); });
 }
 
 bool LeafSet::Intersects(LeafRange range) const {
@@ -122,90 +106,9 @@ bool LeafSet::Intersects(LeafRange range) const {
   return it != intervals_.end() && it->begin < range.end;
 }
 
-LeafRange LeafSet::longest() const {
-  const Interval* best = nullptr;
-  for (const Interval& interval : intervals_) {
-    if (best == nullptr || interval.end - interval.begin > best->end - best->begin) {
-      best = &interval;
-    }
-  }
-  return {best->begin, best->end};
-}
-
-std::optional<uint64_t> LeafSet::FirstIn(uint64_t from) const {
-  const auto it = FirstEndingAtOrAfter(from + 1);
-  if (it == intervals_.end()) return std::nullopt;
-  return std::max(it->begin, from);
-}
-
-uint64_t LeafSet::FirstNotIn(uint64_t from) const {
-  const auto it = FirstEndingAtOrAfter(from + 1);
-  return it != intervals_.end() && it->begin <= from ? it->end : from;
-}
-
-std::optional<Node> LeafSet::PeekLeft(const RangeTree& tree, uint64_t leaves_max) const {
-  if (empty() || leaves_max == 0) return std::nullopt;
-  const LeafRange range = first();
-  return tree.LargestNodeAt(range.begin, leaves_max, range);
-}
-
-std::optional<Node> LeafSet::PeekRight(const RangeTree& tree, uint64_t leaves_max) const {
-  if (empty() || leaves_max == 0) return std::nullopt;
-  const LeafRange range = last();
-  return tree.LargestNodeEndingAt(range.end, leaves_max, range);
-}
-
-std::optional<Node> LeafSet::TakeFromLeft(const RangeTree& tree, uint64_t leaves_max) {
-  const std::optional<Node> node = PeekLeft(tree, leaves_max);
-  if (!node.has_value()) return node;
-  const auto it = intervals_.begin();
-  const uint64_t taken = tree.LeafCount(*node);
-  count_ -= taken;
-  if (it->begin + taken == it->end) {
-    intervals_.erase(it);
-  } else {
-    it->begin += taken;
-  }
-  return node;
-}
-
-std::optional<Node> LeafSet::TakeFromRight(const RangeTree& tree, uint64_t leaves_max) {
-  const std::optional<Node> node = PeekRight(tree, leaves_max);
-  if (!node.has_value()) return node;
-  const auto it = std::prev(intervals_.end());
-  count_ -= tree.LeafCount(*node);
-  if (it->begin == node->first_leaf) {
-    intervals_.erase(it);
-  } else {
-    it->end = node->first_leaf;
-  }
-  return node;
-}
-
-LeafSet LeafSet::Union(const LeafSet& a, const LeafSet& b) {
-  LeafSet result = a;
-  result.AddAll(b);
-  return result;
-}
-
 LeafSet LeafSet::Difference(const LeafSet& a, const LeafSet& b) {
   LeafSet result = a;
-  result.RemoveAll(b);
-  return result;
-}
-
-LeafSet LeafSet::Intersection(const LeafSet& a, const LeafSet& b) {
-  LeafSet result;
-  auto x = a.intervals_.begin();
-  auto y = b.intervals_.begin();
-  while (x != a.intervals_.end() && y != b.intervals_.end()) {
-    result.Add({std::max(x->begin, y->begin), std::min(x->end, y->end)});
-    if (x->end < y->end) {
-      ++x;
-    } else {
-      ++y;
-    }
-  }
+  for (const LeafRange range : b) result.Remove(range);
   return result;
 }
 
@@ -217,14 +120,6 @@ LeafSet LeafSet::Within(LeafRange range) const {
     result.Add({std::max(it->begin, range.begin), std::min(it->end, range.end)});
   }
   return result;
-}
-
-std::vector<Node> LeafSet::ToNodes(const RangeTree& tree) const {
-  std::vector<Node> nodes;
-  for (const LeafRange range : *this) {
-    tree.ForEachNode(range, [&nodes](Node node) { nodes.push_back(node); });
-  }
-  return nodes;
 }
 
 std::string LeafSet::ToString() const {

@@ -1,11 +1,11 @@
 // LeafSet: a set of leaves as disjoint, non-touching intervals: what is done, free or running.
 //
 // Memory grows with the number of intervals, not with the leaves; a job that finishes in order
-// stays one interval. It also is the pool that nodes are taken from ("pull, don't cut"): GPUs take
-// from the left end, CPUs from the right.
+// stays one interval.
 //
 //   LeafSet free(tree.leaves());
-//   while (std::optional<Node> node = free.TakeFromLeft(tree, leaves_max)) Run(*node);
+//   const Node node = tree.LargestNodeAt(free.first().begin, leaves_max, free.first());
+//   free.Remove(tree.Leaves(node));
 //
 // Cost: O(log intervals) an operation (and the intervals absorbed); growing or shrinking at either
 // end moves one bound in place and allocates nothing.
@@ -15,9 +15,7 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/container/btree_set.h"
 #include "common/model/range_tree.h"
@@ -78,16 +76,13 @@ class LeafSet {
   // Removes a range; returns how many leaves were in the set.
   uint64_t Remove(LeafRange range);
   void AddAll(const LeafSet& other);
-  void RemoveAll(const LeafSet& other);
   void Clear() {
     intervals_.clear();
     count_ = 0;
   }
 
-  bool Contains(uint64_t leaf) const;
   // Every leaf of the range (true for an empty one).
   bool ContainsAll(LeafRange range) const;
-  bool ContainsAll(const LeafSet& other) const;
   // Any leaf of the range.
   bool Intersects(LeafRange range) const;
 
@@ -101,33 +96,14 @@ class LeafSet {
     const auto it = std::prev(intervals_.end());
     return {it->begin, it->end};
   }
-  // The interval with the most leaves (the leftmost of equals). O(intervals).
-  // REQUIRES: !empty().
-  LeafRange longest() const;
-  // The first leaf ≥ `from` that is in the set / that is not in it.
-  std::optional<uint64_t> FirstIn(uint64_t from) const;
-  uint64_t FirstNotIn(uint64_t from) const;
 
   const_iterator begin() const { return const_iterator(intervals_.begin()); }
   const_iterator end() const { return const_iterator(intervals_.end()); }
 
-  // Takes out the largest node of at most `leaves_max` leaves that begins at the first leaf of the
-  // set (ends at the last one). Nothing when the set is empty or leaves_max is 0.
-  // REQUIRES: the set lies in tree.leaves().
-  std::optional<Node> TakeFromLeft(const RangeTree& tree, uint64_t leaves_max);
-  std::optional<Node> TakeFromRight(const RangeTree& tree, uint64_t leaves_max);
-  // The same, without taking.
-  std::optional<Node> PeekLeft(const RangeTree& tree, uint64_t leaves_max) const;
-  std::optional<Node> PeekRight(const RangeTree& tree, uint64_t leaves_max) const;
-
-  static LeafSet Union(const LeafSet& a, const LeafSet& b);
   static LeafSet Difference(const LeafSet& a, const LeafSet& b);
-  static LeafSet Intersection(const LeafSet& a, const LeafSet& b);
   // The part that lies in `range`.
   LeafSet Within(LeafRange range) const;
 
-  // The fewest nodes that make up the set, ascending.
-  std::vector<Node> ToNodes(const RangeTree& tree) const;
   // "{[0,4),[8,9)}"
   std::string ToString() const;
   friend bool operator==(const LeafSet& a, const LeafSet& b);

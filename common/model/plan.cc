@@ -52,28 +52,6 @@ OutputPart PlanOutput(const BoundOutput& output, TaskRange tasks) {
 
 }  // namespace
 
-uint64_t Plan::slice_bytes() const {
-  uint64_t bytes = 0;
-  for (const OperandPart& part : operands) {
-    if (part.kind == OperandPart::Kind::kSlice) bytes += part.slice.bytes();
-  }
-  return bytes;
-}
-
-uint64_t Plan::broadcast_bytes() const {
-  uint64_t bytes = 0;
-  for (const OperandPart& part : operands) {
-    if (part.kind == OperandPart::Kind::kBroadcast) bytes += part.slice.bytes();
-  }
-  return bytes;
-}
-
-uint64_t Plan::output_bytes() const {
-  uint64_t bytes = 0;
-  for (const OutputPart& part : outputs) bytes += part.bytes;
-  return bytes;
-}
-
 Plan PlanRange(const BoundJob& job, TaskRange tasks) {
   DCHECK(tasks.begin <= tasks.end && tasks.end <= job.task_count());
   Plan plan;
@@ -86,7 +64,5 @@ Plan PlanRange(const BoundJob& job, TaskRange tasks) {
   }
   return plan;
 }
-
-Plan PlanNode(const BoundJob& job, Node node) { return PlanRange(job, job.tree.Tasks(node)); }
 
 }  // namespace tandem

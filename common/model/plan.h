@@ -2,7 +2,7 @@
 //
 // Pure arithmetic on a BoundJob: constant time, whatever the size of range and job.
 //
-//   Plan plan = PlanNode(job, node);
+//   Plan plan = PlanRange(job, job.tree.Tasks(node));
 //   for (const OperandPart& part : plan.operands) Fetch(part.slice);   // job.operands' order
 //
 // An executor holds the slices packed; indices inside them start at `first_index`. For
@@ -51,18 +51,10 @@ struct Plan {
   TaskRange tasks;
   absl::InlinedVector<OperandPart, 4> operands;
   absl::InlinedVector<OutputPart, 4> outputs;
-
-  // Dense bytes that must reach a device for this range alone (slices), for every range of the
-  // job (broadcasts), and that come back.
-  uint64_t slice_bytes() const;
-  uint64_t broadcast_bytes() const;
-  uint64_t output_bytes() const;
 };
 
 // REQUIRES: tasks.begin ≤ tasks.end ≤ job.task_count().
 Plan PlanRange(const BoundJob& job, TaskRange tasks);
-// REQUIRES: job.tree.Valid(node).
-Plan PlanNode(const BoundJob& job, Node node);
 
 }  // namespace tandem
 

@@ -17,18 +17,6 @@ std::string TaskRange::ToString() const { return StrCat("[", begin, ",", end, ")
 std::string LeafRange::ToString() const { return StrCat("[", begin, ",", end, ")"); }
 std::string Node::ToString() const { return StrCat(first_leaf, "@", int{level}); }
 
-Node RangeTree::Parent(Node node) const {
-  DCHECK(Valid(node) && !IsRoot(node));
-  uint8_t level = node.level;
-  if (Leaves(node).end == leaf_count_) {
-    // Nothing lies to its right, so it is a right child, at the level of its first leaf's lowest
-    // bit; the levels between name the same leaves.
-    level = static_cast<uint8_t>(std::countr_zero(node.first_leaf));
-  }
-  const uint64_t mask = (uint64_t{1} << (level + 1)) - 1;
-  return Canonical({node.first_leaf & ~mask, static_cast<uint8_t>(level + 1)});
-}
-
 Node RangeTree::LargestNodeAt(uint64_t first_leaf, uint64_t leaves_max, LeafRange within) const {
   DCHECK(within.begin <= first_leaf && first_leaf < within.end && within.end <= leaf_count_);
   DCHECK_GE(leaves_max, 1u);
@@ -54,12 +42,6 @@ Node RangeTree::LargestNodeEndingAt(uint64_t end_leaf, uint64_t leaves_max,
   uint64_t first = end_leaf - 1;
   while (first != 0 && end_leaf - (first & (first - 1)) <= most) first &= first - 1;
   return Canonical({first, AlignmentOf(first, kLevelMax)});
-}
-
-std::vector<Node> RangeTree::Decompose(LeafRange leaves) const {
-  std::vector<Node> nodes;
-  ForEachNode(leaves, [&nodes](Node node) { nodes.push_back(node); });
-  return nodes;
 }
 
 bool RangeTree::NodeOf(LeafRange leaves, Node* node) const {

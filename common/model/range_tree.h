@@ -7,7 +7,8 @@
 // children, and equal nodes compare equal.
 //
 //   RangeTree tree(1'000'000'000'000, 4096);
-//   tree.root(), tree.Tasks(node), tree.Left(node), tree.LargestNodeAt(first_leaf, 1000)
+//   tree.root(), tree.Tasks(node), tree.Left(node), tree.LargestNodeAt(first_leaf, 1000,
+//   tree.leaves())
 //
 // Nothing is stored but the two numbers: a tree of 10^18 tasks costs 16 bytes.
 // Thread-safety: immutable.
@@ -21,7 +22,6 @@
 #include <ostream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/base/checked_math.h"
 
@@ -81,11 +81,6 @@ class RangeTree {
   // REQUIRES: !empty().
   Node root() const { return Canonical({0, kLevelMax}); }
 
-  // A canonical node of this tree? (For what arrives from outside.)
-  bool Valid(Node node) const {
-    return node.level <= kLevelMax && node.first_leaf < leaf_count_ && Aligned(node) &&
-           Canonical(node) == node;
-  }
   // The least level that names the same leaves. REQUIRES: aligned, first_leaf < leaf_count().
   Node Canonical(Node node) const {
     // With r leaves left, any level from bit_width(r - 1) on clips to the same r leaves.
@@ -94,7 +89,7 @@ class RangeTree {
     return {node.first_leaf, std::min(node.level, least)};
   }
 
-  // The functions below REQUIRE valid nodes.
+  // The functions below REQUIRE nodes of this tree.
   LeafRange Leaves(Node node) const {
     return {node.first_leaf,
             node.first_leaf + std::min(uint64_t{1} << node.level, leaf_count_ - node.first_leaf)};
@@ -115,25 +110,10 @@ class RangeTree {
     return Canonical({node.first_leaf + (uint64_t{1} << (node.level - 1)),
                       static_cast<uint8_t>(node.level - 1)});
   }
-  bool IsRoot(Node node) const { return node.first_leaf == 0 && LeafCount(node) == leaf_count_; }
-  // REQUIRES: !IsRoot(node).
-  Node Parent(Node node) const;
-  Node Sibling(Node node) const {
-    const Node parent = Parent(node);
-    return parent.first_leaf == node.first_leaf ? Right(parent) : Left(parent);
-  }
-  bool Contains(Node ancestor, Node node) const {
-    const LeafRange outer = Leaves(ancestor);
-    const LeafRange inner = Leaves(node);
-    return outer.begin <= inner.begin && inner.end <= outer.end;
-  }
 
   // The largest node that begins at `first_leaf`, has at most `leaves_max` leaves and lies in
   // `within`. REQUIRES: within.begin ≤ first_leaf < within.end ≤ leaf_count(), leaves_max ≥ 1.
   Node LargestNodeAt(uint64_t first_leaf, uint64_t leaves_max, LeafRange within) const;
-  Node LargestNodeAt(uint64_t first_leaf, uint64_t leaves_max) const {
-    return LargestNodeAt(first_leaf, leaves_max, leaves());
-  }
   // The largest node that ends at `end_leaf` (excluded), likewise.
   // REQUIRES: within.begin < end_leaf ≤ within.end ≤ leaf_count(), leaves_max ≥ 1.
   Node LargestNodeEndingAt(uint64_t end_leaf, uint64_t leaves_max, LeafRange within) const;
@@ -148,7 +128,6 @@ class RangeTree {
       leaves.begin = Leaves(node).end;
     }
   }
-  std::vector<Node> Decompose(LeafRange leaves) const;
   // The node with exactly these leaves, if the interval is one.
   bool NodeOf(LeafRange leaves, Node* node) const;
 
@@ -156,9 +135,6 @@ class RangeTree {
 
  private:
   static constexpr uint8_t kLevelMax = 62;
-  static bool Aligned(Node node) {
-    return (node.first_leaf & ((uint64_t{1} << node.level) - 1)) == 0;
-  }
 
   uint64_t task_count_ = 0;
   uint64_t grain_ = 1;

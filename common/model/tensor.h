@@ -68,16 +68,6 @@ inline void GatherSlice(const StridedSlice& slice, const void* whole, void* pack
     to += slice.block_bytes;
   }
 }
-// Places a packed slice into a whole tensor: how concatenated outputs are assembled.
-inline void ScatterSlice(const StridedSlice& slice, const void* packed, void* whole) {
-  const char* from = static_cast<const char*>(packed);
-  char* to = static_cast<char*>(whole) + slice.offset;
-  for (uint64_t i = 0; i < slice.blocks; ++i) {
-    if (slice.block_bytes != 0) std::memcpy(to, from, slice.block_bytes);
-    from += slice.block_bytes;
-    to += slice.stride_bytes;
-  }
-}
 
 }  // namespace tandem
 

@@ -145,29 +145,12 @@ bool WorkerCore::PullPiece(OwnerState* owner, uint32_t lane, MonoTime now, Effec
   return false;
 }
 
-namespace {
-// A piece is a node of the tree, or a number of whole equal leases: so that whoever takes it over
-// after a rejoin can name it as one run. The leaves of `run` from its end `end`, at most so many.
-uint64_t PieceLeaves(const JobState& job, const LeaseRun& run, uint64_t leaves_max, PoolEnd end) {
-  const uint64_t lease = uint64_t{1} << run.level;
-  const uint64_t most = std::min(leaves_max, run.count());
-  const bool whole_leases = !job.info.whole_nodes() && most >= lease;
-  const LeafRange within{run.first(), run.end()};
-  if (end == PoolEnd::kFront) {
-    if (whole_leases && (run.first() - run.base_leaf) % lease == 0) return most / lease * lease;
-    return job.tree.LeafCount(job.tree.LargestNodeAt(run.first(), most, within));
-  }
-  if (whole_leases && (run.end() - run.base_leaf) % lease == 0) return most / lease * lease;
-  return job.tree.LeafCount(job.tree.LargestNodeEndingAt(run.end(), most, within));
-}
-}  // namespace
-
 void WorkerCore::StartPiece(JobState* job, uint32_t lane, uint64_t leaves_max, PoolEnd end,
                             MonoTime now, Effects* effects) {
   OwnersExecutor* executor = ExecutorFor(job->owner, lanes_[lane]);
   const bool front = end == PoolEnd::kFront;
-  const uint64_t leaves =
-      PieceLeaves(*job, front ? job->pool.front() : job->pool.back(), leaves_max, end);
+  const uint64_t leaves = PieceLeaves(job->tree, front ? job->pool.front() : job->pool.back(),
+                                      job->info.whole_nodes(), leaves_max, end);
   PieceId id = 0;
   const bool alone = RunsAlone(*job, end);
   InFlightPiece& piece = *NewPiece(executor, lane, job->info.job, now, &id);

@@ -1,5 +1,6 @@
 #include "worker/core/pool.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "common/base/check.h"
@@ -92,6 +93,20 @@ void Pool::CheckInvariants() const {
     leaves += run.count();
   }
   CHECK_EQ(leaves, leaves_);
+}
+
+uint64_t PieceLeaves(const RangeTree& tree, const LeaseRun& run, bool whole_nodes,
+                     uint64_t leaves_max, PoolEnd end) {
+  const uint64_t lease = uint64_t{1} << run.level;
+  const uint64_t most = std::min(leaves_max, run.count());
+  const bool front = end == PoolEnd::kFront;
+  const uint64_t edge = front ? run.first() : run.end();
+  if (!whole_nodes && most >= lease && (edge - run.base_leaf) % lease == 0) {
+    return most / lease * lease;
+  }
+  const LeafRange within{run.first(), run.end()};
+  return tree.LeafCount(front ? tree.LargestNodeAt(edge, most, within)
+                              : tree.LargestNodeEndingAt(edge, most, within));
 }
 
 }  // namespace tandem::worker

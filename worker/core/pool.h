@@ -14,6 +14,7 @@
 
 #include "common/model/range_tree.h"
 #include "worker/core/lease_run.h"
+#include "worker/core/puller.h"
 
 namespace tandem::worker {
 
@@ -45,6 +46,12 @@ class Pool {
   std::deque<LeaseRun> runs_;
   uint64_t leaves_ = 0;
 };
+
+// How many leaves of `run` a piece of at most `leaves_max` takes from that end. A piece is a node
+// of the tree, or, unless it must be one, a number of whole equal leases: so that whoever takes it
+// over after a rejoin can name it as one run. REQUIRES: run.count() >= 1, leaves_max >= 1.
+uint64_t PieceLeaves(const RangeTree& tree, const LeaseRun& run, bool whole_nodes,
+                     uint64_t leaves_max, PoolEnd end);
 
 }  // namespace tandem::worker
 

@@ -202,7 +202,7 @@ TEST(ValidateAndBindTest, ClassesFollowFromKernelAndOutput) {
   EXPECT_TRUE(job.outputs[1].accumulates());
   EXPECT_TRUE(job.outputs[2].accumulates());
   EXPECT_FALSE(job.outputs[3].accumulates());
-  EXPECT_EQ(job.outputs[3].PieceSpec(4).ToString(), "f32[4]");
+  EXPECT_EQ(job.outputs[3].PieceBytes(4), 16u);
   EXPECT_FALSE(job.outputs[4].reduced());
   kernel.output_class = OutputClass::kTolerant;
   EXPECT_FALSE(ValidateAndBind(spec, kernel)->outputs[2].accumulates());

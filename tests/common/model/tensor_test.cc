@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/rng.h"
+#include "tests/common/model/plan_cases.h"
 
 namespace tandem {
 namespace {
@@ -64,7 +65,7 @@ TEST(SliceOfTest, FindsTheElementsThatAVisitOfAllFinds) {
     EXPECT_LE(slice.end(), whole.size() * 4);
 
     std::vector<uint32_t> target(whole.size(), ~0u);
-    ScatterSlice(slice, packed.data(), target.data());
+    plan_cases::Scatter(slice, packed.data(), target.data());
     size_t placed = 0;
     for (size_t i = 0; i < target.size(); ++i) {
       if (target[i] == ~0u) continue;
