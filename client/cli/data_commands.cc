@@ -146,6 +146,12 @@ absl::Status GetBlob(Context* context, const DataFlags& flags) {
 }
 
 absl::Status RemoveBlobs(Context* context, const DataFlags& flags) {
+  if (flags.unused != flags.ids.empty()) {
+    return InvalidError(reason::kBadArgument,
+                        flags.unused ? "give the blobs to delete or --unused, which deletes every "
+                                       "blob that no unfinished job uses, not both"
+                                     : "give the blobs to delete, or --unused");
+  }
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   std::vector<BlobId> blobs;
   for (const std::string& text : flags.ids) {
@@ -156,8 +162,6 @@ absl::Status RemoveBlobs(Context* context, const DataFlags& flags) {
     for (const client::BlobSummary& blob : all) {
       if (!blob.in_use && !blob.unfinished) blobs.push_back(blob.id);
     }
-  } else if (blobs.empty()) {
-    return InvalidError(reason::kBadArgument, "give the blobs to delete, or --unused");
   }
   Table table("deletions", {{"ID"}, {"SIZE"}});
   context->BeginList("deletions");

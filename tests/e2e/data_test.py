@@ -104,6 +104,15 @@ class DataTest(unittest.TestCase):
         self.assertFalse(os.path.exists(self.cluster.path("no")))
         self.assertEqual(self.refused("BAD_ARGUMENT", "data", "rm", "xyz"), 2)
 
+    def test_unused_ones_are_deleted_or_those_that_are_named(self):
+        self.cluster.start_master()
+        kept, named = self.file("kept", 1, b"k"), self.file("named", 1, b"n")
+        self.cluster.tandem("data", "put", kept, named)
+        self.assertEqual(self.refused("BAD_ARGUMENT", "data", "rm", "--unused", sha256(named)), 2)
+        self.assertEqual(self.refused("BAD_ARGUMENT", "data", "rm"), 2)
+        self.assertEqual({blob["id"] for blob in self.blobs()}, {sha256(kept), sha256(named)})
+        self.assertEqual(len(self.cluster.tandem("data", "rm", "--unused", "-o", "name")[0].split()), 2)
+
     def test_a_blob_that_a_live_job_uses_stays(self):
         self.cluster.start_master()  # and no worker: the job waits
         path = self.file("value", 2)
