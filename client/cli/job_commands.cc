@@ -21,8 +21,6 @@
 namespace tandem::cli {
 namespace {
 
-constexpr uint64_t kPrintedElementsMax = 4096;
-
 struct JobFlags {
   std::string selector;
   std::vector<std::string> states, outs, labels;
@@ -149,9 +147,7 @@ absl::Status PrintSmall(Context* context, client::Client* client, const client::
     RETURN_IF_ERROR(client->DoneUntil(job.id, job.outputs.front().name, last).status());
   }
   if (context->json()) {
-    nlohmann::ordered_json values = nlohmann::ordered_json::object();
-    for (const SmallOutput& output : small) values[output.name] = output.value;
-    context->PrintJson("results", {{"job", job.id.value()}, {"outputs", values}});
+    context->PrintJson("results", {{"job", job.id.value()}, {"outputs", SmallOutputsJson(small)}});
     return absl::OkStatus();
   }
   std::cout << SmallOutputsText(small);

@@ -337,6 +337,12 @@ std::string LeftBehind(const client::JobInfo& job, const std::vector<OutTarget>&
                 "`\n");
 }
 
+nlohmann::ordered_json SmallOutputsJson(const std::vector<SmallOutput>& outputs) {
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : outputs) values[name] = value;
+  return values;
+}
+
 std::string SmallOutputsText(const std::vector<SmallOutput>& outputs) {
   std::string text;
   for (const auto& [name, value] : outputs) StrAppend(&text, name, " = ", ValueText(value), "\n");

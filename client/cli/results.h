@@ -50,6 +50,9 @@ bool HasStdout(const std::vector<OutTarget>& targets);
 // The names of a job's items that it keeps; empty where there are none.
 std::vector<std::string> ItemNamesOf(const client::JobInfo& job);
 
+// The most elements that are printed as JSON, or of an output that was asked for.
+inline constexpr uint64_t kPrintedElementsMax = 4096;
+
 // An output that is small enough to be printed.
 struct SmallOutput {
   std::string name;
@@ -65,6 +68,8 @@ absl::StatusOr<std::vector<SmallOutput>> SmallOutputs(client::Client* client,
 // "" for nothing.
 std::string LeftBehind(const client::JobInfo& job, const std::vector<OutTarget>& targets,
                        const std::vector<SmallOutput>& small);
+// {"hits": 785398}
+nlohmann::ordered_json SmallOutputsJson(const std::vector<SmallOutput>& outputs);
 // "hits = 785398" in lines.
 std::string SmallOutputsText(const std::vector<SmallOutput>& outputs);
 

@@ -102,13 +102,22 @@ absl::Status Finish(Context* context, client::Client* client, const client::JobI
     }
     RETURN_IF_ERROR(WriteTargets(client, job, there, names, {}));
   }
-  if (context->format() != Format::kTable && context->format() != Format::kWide) {
-    std::cout << JobRecord(job).Render(context->format());
-  } else if (whole && !printed && !HasStdout(targets)) {
-    ASSIGN_OR_RETURN(const auto small, SmallOutputs(client, job, targets, kRunPrintedMax, {}));
-    std::cout << SmallOutputsText(small);
-    std::cerr << LeftBehind(job, targets, small);
+  const bool shown = whole && !printed && !HasStdout(targets);
+  std::vector<SmallOutput> small;
+  if (shown && context->format() != Format::kName) {
+    const uint64_t most = context->json() ? kPrintedElementsMax : kRunPrintedMax;
+    ASSIGN_OR_RETURN(small, SmallOutputs(client, job, targets, most, {}));
   }
+  if (context->json()) {
+    nlohmann::ordered_json fields = JobJson(job);
+    if (shown) fields["results"] = SmallOutputsJson(small);
+    context->PrintJson("job", fields);
+  } else if (context->format() == Format::kName) {
+    context->Print(JobRecord(job));
+  } else {
+    std::cout << SmallOutputsText(small);
+  }
+  if (shown) std::cerr << LeftBehind(job, targets, small);
   return absl::OkStatus();
 }
 

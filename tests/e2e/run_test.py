@@ -137,6 +137,28 @@ class RunTest(unittest.TestCase):
                                    "outputs": {"z": [12, 24]}})
         self.assertEqual(self.cluster.tandem("job", "show", job, "-o", "name")[0], job + "\n")
 
+    def test_run_gives_its_values_in_every_format(self):
+        words = ("run", "saxpy", "scale=2", "x=[1,2]", "y=[10,20]", "-q")
+        self.assertEqual(self.cluster.tandem(*words)[0], "z = [12, 24]\n")
+        for form in ("json", "jsonl"):
+            out, err = self.cluster.tandem(*words, "-o", form)
+            job = json.loads(out)
+            self.assertEqual((job["api_version"], job["kind"], job["results"]), ("tandem.v1", "job", {"z": [12, 24]}))
+            results = json.loads(self.cluster.tandem("job", "results", "last", "-o", "json")[0])
+            self.assertEqual(job["results"], results["outputs"])
+            self.assertNotIn("not shown", err)
+        out, err = self.cluster.tandem(*words, "-o", "name")
+        self.assertRegex(out, r"^\d+\n$")
+        self.assertIn(f"not shown: z f32[2]; fetch with `tandem job results {out.strip()} ", err)
+        # What was written or printed already, or is too large, is not there again.
+        file = self.cluster.path("written.npy")
+        self.assertEqual(json.loads(self.cluster.tandem(*words, "-o", "json", "--out", f"z=@{file}")[0])["results"], {})
+        last = self.cluster.tandem(*words, "-o", "jsonl", "--follow")[0].splitlines()[-1]
+        self.assertNotIn("results", json.loads(last))
+        out, err = self.cluster.tandem("run", "noop", "n=5000", "-q", "-o", "json")
+        self.assertEqual(json.loads(out)["results"], {})
+        self.assertIn("not shown: value", err)
+
     def test_flags_arrive(self):
         job = self.cluster.submit("noop", "n=10", "--name", "flags", "--label", "a=1", "--label", "b=2", "--priority",
                                   "-5", "--reproducible", "--allow-failed", "--grain", "5")
