@@ -66,12 +66,25 @@ absl::Status List(Context* context, const JobFlags& flags) {
   return absl::OkStatus();
 }
 
+// That several jobs do not write over one another; their bytes may follow one another on stdout.
+absl::Status CheckPlaces(const std::vector<std::string>& outs, size_t jobs) {
+  for (const std::string& out : outs) {
+    if (jobs < 2 || out.ends_with("=-")) continue;
+    return InvalidError(reason::kBadArgument,
+                        StrCat("--out ", Quoted(out), " is one place, for the results of ", jobs,
+                               " jobs; fetch them a job at a time, each to its own file or "
+                               "directory"));
+  }
+  return absl::OkStatus();
+}
+
 // Calls `work` for each selected job; goes on after an error and keeps the last exit code that is
 // not 0. A selector that may name several jobs gives one list as JSON, of `kind`.
 absl::Status ForEach(Context* context, const JobFlags& flags, std::string_view kind,
                      absl::FunctionRef<absl::Status(client::Client*, JobId)> work) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   ASSIGN_OR_RETURN(const auto jobs, Select(client, flags.selector));
+  RETURN_IF_ERROR(CheckPlaces(flags.outs, jobs.size()));
   if (!NamesOne(flags.selector)) context->BeginList(kind);
   for (const JobId job : jobs) {
     const absl::Status status = work(client, job);

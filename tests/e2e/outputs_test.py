@@ -147,6 +147,15 @@ class OutputsTest(ClusterCase):
         self.ok(*SAXPY, "n=10", "--out", "z=@/dev/null")
         self.assertTrue(os.path.exists("/dev/null") and not os.path.isfile("/dev/null"))
 
+    def test_several_jobs_do_not_write_over_one_another(self):
+        jobs = [str(self.cluster.submit("saxpy", "scale=1", "x=[1]", "y=[2]")) for _ in range(2)]
+        self.ok("job", "wait", ",".join(jobs), "-q")
+        there = self.path("one.npy")
+        self.refused(2, "BAD_ARGUMENT", "for the results of 2 jobs", "job", "results", ",".join(jobs), "--out", f"z=@{there}",
+                     "--force")
+        self.assertFalse(os.path.exists(there))
+        self.assertEqual(len(self.ok("job", "results", ",".join(jobs), "--out", "z=-")), 8)
+
     def check_remedy(self, err):
         """The error tells a command that fetches the results elsewhere; it works."""
         self.assertIn("(DISK_FULL)", err)
