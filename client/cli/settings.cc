@@ -85,6 +85,7 @@ SettingPaths SettingPaths::OfProcess() {
   const char* home = std::getenv("HOME");
   if (config != nullptr && config[0] == '/') {  // a relative one is to be ignored, says XDG
     paths.user = StrCat(config, "/tandem/config.toml");
+    paths.user_named = true;
   } else if (home != nullptr && *home != '\0') {
     paths.user = StrCat(home, "/.config/tandem/config.toml");
   }
@@ -97,7 +98,8 @@ Settings::Settings() {
   }
 }
 
-absl::Status Settings::AddFile(const std::string& path, Origin origin) {
+absl::Status Settings::AddFile(const std::string& path, Origin origin, bool named) {
+  if (!named && IsOutOfReach(path)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<FileSetting> found, ReadSettingsFile(path));
   for (const FileSetting& entry : found) {
     const std::string where = StrCat(path, " line ", entry.line);
@@ -111,8 +113,8 @@ absl::Status Settings::AddFile(const std::string& path, Origin origin) {
 
 absl::StatusOr<Settings> Settings::Load(const SettingPaths& paths, Environment environment) {
   Settings settings;
-  RETURN_IF_ERROR(settings.AddFile(paths.system, Origin::kSystemFile));
-  RETURN_IF_ERROR(settings.AddFile(paths.user, Origin::kUserFile));
+  RETURN_IF_ERROR(settings.AddFile(paths.system, Origin::kSystemFile, false));
+  RETURN_IF_ERROR(settings.AddFile(paths.user, Origin::kUserFile, paths.user_named));
   for (const SettingInfo& setting : KnownSettings()) {
     const char* text = environment(setting.environment.c_str());
     if (text == nullptr || *text == '\0') continue;

@@ -44,7 +44,8 @@ absl::Status CheckSetting(const SettingInfo& setting, const std::string& where,
 
 struct SettingPaths {
   std::string system;
-  std::string user;  // "": this user has no home
+  std::string user;         // "": this user has no home
+  bool user_named = false;  // by the environment, not a default: it must be in reach
   // /etc/tandem/config.toml and $XDG_CONFIG_HOME/tandem/config.toml (~/.config).
   static SettingPaths OfProcess();
 };
@@ -58,8 +59,9 @@ class Settings {
   };
   using Environment = absl::FunctionRef<const char*(const char*)>;
 
-  // All but flags. Errors: UNKNOWN_SETTING, BAD_SETTINGS, or those of a value that does not fit;
-  // each names its file or variable.
+  // All but flags. A default path that this user may not search holds no file. Errors:
+  // UNKNOWN_SETTING, BAD_SETTINGS, or those of a value that does not fit; each names its file or
+  // variable.
   static absl::StatusOr<Settings> Load(const SettingPaths& paths, Environment environment);
   // The defaults alone.
   Settings();
@@ -70,7 +72,7 @@ class Settings {
   absl::Duration GetDuration(std::string_view key) const;
 
  private:
-  absl::Status AddFile(const std::string& path, Origin origin);
+  absl::Status AddFile(const std::string& path, Origin origin, bool named);
 
   std::map<std::string, Value, std::less<>> values_;
 };

@@ -115,6 +115,12 @@ std::string EditSettings(std::string_view toml, std::string_view key,
   return out;
 }
 
+bool IsOutOfReach(const std::string& path) {
+  std::error_code failed;
+  (void)fs::status(path, failed);
+  return failed == std::errc::permission_denied;
+}
+
 absl::StatusOr<std::vector<FileSetting>> ReadSettingsFile(const std::string& path) {
   if (path.empty()) return std::vector<FileSetting>();
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));

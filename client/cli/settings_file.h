@@ -29,6 +29,8 @@ absl::StatusOr<std::vector<FileSetting>> ParseSettings(const std::string& path,
 std::string EditSettings(std::string_view toml, std::string_view key,
                          const std::optional<std::string>& value);
 
+// Is it in a directory that this user may not search, as another user's home?
+bool IsOutOfReach(const std::string& path);
 // Nothing where there is no file. Errors: as ParseSettings; PATH_UNREADABLE.
 absl::StatusOr<std::vector<FileSetting>> ReadSettingsFile(const std::string& path);
 // Edits the file, which appears whole or stays as it was; makes it and its folder.

@@ -89,6 +89,26 @@ class SettingsTest(unittest.TestCase):
         self.tandem("version", "--client")
         self.tandem("run", "--help")
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
+    def test_the_home_of_another_user_holds_no_settings(self):
+        self.tandem("config", "set", "output", "json")
+        os.chmod(self.folder.name, 0o700)
+        home = os.path.join(self.folder.name, "home")
+        asks = [os.path.join(BIN, "tandem"), "config", "get", "output"]
+
+        def nobodys(**env):
+            kept = {key: value for key, value in self.env.items() if key != "XDG_CONFIG_HOME"}
+            return subprocess.run(asks, env={**kept, **env}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=60, user=65534, extra_groups=[])
+        try:
+            done = nobodys(HOME=home)
+        except PermissionError:
+            self.skipTest("nobody may not run the program here")
+        self.assertEqual((done.returncode, done.stdout), (0, "table\n"), done.stderr)
+        done = nobodys(XDG_CONFIG_HOME=self.folder.name)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("(PATH_UNREADABLE)", done.stderr)
+
     def test_a_file_that_cannot_be_written_is_an_error(self):
         self.assertIn("(PATH_UNWRITABLE)", self.tandem("config", "set", "output", "json", code=4,
                                                        XDG_CONFIG_HOME="/proc/none")[1])

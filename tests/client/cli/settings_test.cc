@@ -1,6 +1,7 @@
 #include "client/cli/settings.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -66,6 +67,20 @@ TEST_F(SettingsTest, EachLayerGoesBeforeTheNext) {
   EXPECT_EQ(settings->Get("address").text, "f:4");
   EXPECT_EQ(settings->Get("address").origin, Origin::kFlag);
   EXPECT_EQ(settings->Get("output").origin, Origin::kDefault);
+}
+
+TEST_F(SettingsTest, ADefaultPathOutOfReachHoldsNoFileANamedOneIsAnError) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may search every directory";
+  Write(paths_.user, "address = \"u:2\"\n");
+  const fs::path home = folder_ / "home";
+  fs::permissions(home, fs::perms::none);
+  const auto found = Load();
+  paths_.user_named = true;
+  const absl::Status named = Load().status();
+  fs::permissions(home, fs::perms::owner_all);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->Get("address").origin, Origin::kDefault);
+  EXPECT_EQ(ReasonOf(named), "PATH_UNREADABLE");
 }
 
 TEST_F(SettingsTest, AnEmptyVariableSaysNothing) {
