@@ -1,4 +1,5 @@
 // `tandem job …`.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -168,6 +169,30 @@ absl::Status PrintSmall(Context* context, client::Client* client, const client::
   return absl::OkStatus();
 }
 
+// Says that some of what was shown or written is no result. Of a reduction none is.
+absl::Status SayFailures(client::Client* client, const client::JobInfo& job,
+                         const client::TaskSelection& tasks) {
+  bool arrays = false, files = false;
+  for (const client::OutputInfo& output : job.outputs) {
+    (output.tensor.ragged() ? files : arrays) |= !output.reduced;
+  }
+  if (job.tasks_failed == 0 || !(arrays || files)) return absl::OkStatus();
+  uint64_t failed = job.tasks_failed;
+  if (tasks.task_count > 0) {
+    ASSIGN_OR_RETURN(const auto failures, client->Failures(job.id, job.tasks_failed));
+    failed = static_cast<uint64_t>(
+        std::count_if(failures.begin(), failures.end(), [&](const TaskFailure& failure) {
+          return failure.task - tasks.first_task < tasks.task_count;  // a smaller one wraps around
+        }));
+  }
+  if (failed == 0) return absl::OkStatus();
+  const std::string its = failed == 1 ? "its" : "their";
+  std::cerr << failed << (failed == 1 ? " task" : " tasks") << " failed; "
+            << (arrays ? StrCat(its, " values are zeros") : StrCat(its, " files are left out"))
+            << ": tandem job failures " << job.id.value() << '\n';
+  return absl::OkStatus();
+}
+
 absl::Status Results(Context* context, client::Client* client, JobId job, const JobFlags& flags) {
   ASSIGN_OR_RETURN(const auto info, client->Get(job));
   std::vector<OutTarget> targets;
@@ -179,8 +204,9 @@ absl::Status Results(Context* context, client::Client* client, JobId job, const 
     ASSIGN_OR_RETURN(tasks, ParseTasks(flags.tasks));
   }
   RETURN_IF_ERROR(CheckTargets(targets, info.outputs, flags.force));
-  if (targets.empty()) return PrintSmall(context, client, info, tasks);
-  return WriteTargets(client, info, targets, ItemNamesOf(info), tasks);
+  RETURN_IF_ERROR(targets.empty() ? PrintSmall(context, client, info, tasks)
+                                  : WriteTargets(client, info, targets, ItemNamesOf(info), tasks));
+  return SayFailures(client, info, tasks);
 }
 
 absl::Status Failures(Context* context, client::Client* client, JobId job, uint64_t limit) {

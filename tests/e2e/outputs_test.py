@@ -156,6 +156,18 @@ class OutputsTest(ClusterCase):
         self.assertFalse(os.path.exists(there))
         self.assertEqual(len(self.ok("job", "results", ",".join(jobs), "--out", "z=-")), 8)
 
+    def test_zeros_of_tasks_that_failed_are_said_to_be_none(self):
+        # The second of three tasks divides more points than a task may have time for.
+        job = self.ok("submit", "spin", "work=[1,4000000000,1]", "--time-limit", "200ms", "--grain", "1", "--max-failures",
+                      "9").decode().strip()
+        self.assertEqual(self.command("job", "wait", job, "-q")[0], 1)
+        line = f"1 task failed; its values are zeros: tandem job failures {job}"
+        for more in ((), ("-o", "json"), ("--out", "value=@" + self.path("zeros.npy")), ("--tasks", "1-2")):
+            code, _, err = self.command("job", "results", job, *more)
+            self.assertEqual((code, err.splitlines()), (0, [line]), more)
+        _, _, err = self.command("job", "results", job, "--tasks", "2")
+        self.assertEqual(err, "")
+
     def check_remedy(self, err):
         """The error tells a command that fetches the results elsewhere; it works."""
         self.assertIn("(DISK_FULL)", err)
