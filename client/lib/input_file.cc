@@ -121,8 +121,12 @@ absl::Status InputFile::CheckUnchanged() const {
 
 absl::Status CheckFileName(std::string_view path) {
   if (path.empty()) return InvalidError(reason::kPathUnreadable, "a file name is missing");
-  const absl::Status status = wire::CheckText(path, kPathBytesMax, "name");
-  if (status.ok() && path.find('\0') == std::string_view::npos) return absl::OkStatus();
+  absl::Status status = wire::CheckText(path, kPathBytesMax, "name");
+  // Those that a text of many lines may have.
+  if (status.ok() && path.find_first_of(std::string_view("\0\t\n", 3)) != path.npos) {
+    status = InvalidError(reason::kPathUnreadable, "name has control characters");
+  }
+  if (status.ok()) return status;
   return InvalidError(reason::kPathUnreadable,
                       StrCat("the file ", Quoted(path), " cannot be used: its ",
                              ToStd(status.message()), "; rename it"));

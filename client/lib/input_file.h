@@ -52,7 +52,8 @@ class InputFile {
   FileIdentity identity_;
 };
 
-// That a name can be said to others: UTF-8 without control characters, of a length that fits.
+// That a name can be said to others: UTF-8 without control characters (a tab and a line's end are
+// some too), of a length that fits.
 // Errors: INVALID_ARGUMENT PATH_UNREADABLE.
 absl::Status CheckFileName(std::string_view path);
 

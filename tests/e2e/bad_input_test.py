@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Jobs that cannot be, jobs of no tasks and of far too many: each has its answer."""
+import os
 import struct
 
 import numpy
@@ -41,6 +42,15 @@ class NoTasksTest(ClusterCase):
 
 
 class BadJobsTest(ClusterCase):
+    def test_names_with_control_characters_are_refused_and_shown_escaped(self):
+        for at, (control, shown) in enumerate((("\n", "\\x0a"), ("\t", "\\x09"), ("\x1b", "\\x1b"), ("\x7f", "\\x7f"))):
+            path = self.write(f"controls/{at}/a{control}b.png", b"ACGT")
+            for words in (("run", "kmer_count", f"base=@{path}", "k=2"), ("data", "put", path),
+                          ("submit", "image_sobel", "image=@" + os.path.dirname(path) + "/"),
+                          ("submit", "image_sobel", "image=path:" + os.path.dirname(path) + "/")):
+                err = self.refused(2, "PATH_UNREADABLE", ["has control characters; rename it", f"a{shown}b.png"], *words)
+                self.assertEqual(err.count("\n"), 1)
+
     def test_dtypes_ranks_and_extents_name_operand_expected_and_given(self):
         def save(name, array):
             numpy.save(self.path(name), array)

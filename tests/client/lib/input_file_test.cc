@@ -56,6 +56,8 @@ TEST_F(InputFileTest, WhatHasNoSizeIsRefusedWithASentenceEach) {
                {std::string("a\0b", 3), "rename it"},
                {"caf\xe9.npy", "not UTF-8"},
                {"bell\x07.npy", "control characters"},
+               {"tab\t.npy", "control characters"},
+               {"line\n.npy", "control characters"},
                {std::string(5000, 'x'), "bytes long"}};
   for (const auto& c : cases) {
     const auto file = InputFile::Open(c.path);
