@@ -86,7 +86,13 @@ absl::Status CheckOutFile(const std::string& path, uint64_t bytes, bool force) {
   struct stat info {};
   if (stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return WriteError(path, EISDIR);
-    if (!S_ISREG(info.st_mode)) {  // a device, a pipe: nothing is overwritten
+    if (S_ISBLK(info.st_mode) || S_ISSOCK(info.st_mode)) {
+      return InvalidError(reason::kPathUnwritable,
+                          StrCat("cannot write ", Quoted(path), ": it is a ",
+                                 S_ISBLK(info.st_mode) ? "block device" : "socket",
+                                 "; give a file, a pipe, or a character device as /dev/null"));
+    }
+    if (!S_ISREG(info.st_mode)) {  // a character device, a pipe: nothing is overwritten
       return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : WriteError(path, errno);
     }
     if (!force) return Exists(path, "exists");
@@ -127,8 +133,11 @@ absl::StatusOr<OutFile> OutFile::Create(const std::string& path) {
     fd = mkostemps(file.part_.data(), 5, O_CLOEXEC);
   }
   if (fd < 0) {
+    const int error = errno;
     file.part_.clear();
-    return WriteError(path, errno);
+    // A pipe is waited for until somebody reads it.
+    if (error == EINTR && Interrupts() > file.interrupts_) return file.Interrupted();
+    return WriteError(path, error);
   }
   if (!file.part_.empty()) fchmod(fd, there ? info.st_mode & 07777 : FileMode());
   file.stream_ = fdopen(fd, "wb");
@@ -147,11 +156,13 @@ OutFile::~OutFile() {
   if (!part_.empty()) std::remove(part_.c_str());
 }
 
+absl::Status OutFile::Interrupted() const {
+  return Error(absl::StatusCode::kCancelled, reason::kInterrupted,
+               StrCat(Quoted(path_), " was not written to its end"));
+}
+
 absl::Status OutFile::Write(std::string_view bytes) {
-  if (Interrupts() > interrupts_) {
-    return Error(absl::StatusCode::kCancelled, reason::kInterrupted,
-                 StrCat(Quoted(path_), " was not written to its end"));
-  }
+  if (Interrupts() > interrupts_) return Interrupted();
   if (std::fwrite(bytes.data(), 1, bytes.size(), stream_) != bytes.size()) {
     return WriteError(path_, errno);
   }

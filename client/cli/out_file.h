@@ -5,7 +5,8 @@
 //   RETURN_IF_ERROR(file.Write(bytes));
 //   RETURN_IF_ERROR(file.Close());                          // else nothing is left behind
 //
-// "-" is stdout. What exists and is no regular file (/dev/null, a pipe) is written to as it stands.
+// "-" is stdout. A character device or a pipe that is there (/dev/null, /dev/stdout) is written to
+// as it stands, with or without `force`; directories, block devices and sockets never are.
 // Thread-safety: one thread. Ownership: the open file, and its unfinished bytes.
 #ifndef TANDEM_CLIENT_CLI_OUT_FILE_H_
 #define TANDEM_CLIENT_CLI_OUT_FILE_H_
@@ -29,6 +30,7 @@ absl::Status CheckOutDirectory(const std::string& path, bool force);
 
 class OutFile {
  public:
+  // Errors: as Write; waits for a pipe's reader, until Ctrl-C.
   static absl::StatusOr<OutFile> Create(const std::string& path);
   OutFile(OutFile&& other) noexcept;
   OutFile& operator=(OutFile&&) = delete;
@@ -41,6 +43,8 @@ class OutFile {
 
  private:
   OutFile() = default;
+  absl::Status Interrupted() const;
+
   std::string path_;    // As named.
   std::string goal_;    // Where the bytes go: path_, or what it links to.
   std::string part_;    // Holds them until then; empty: they go there at once.

@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -147,6 +148,12 @@ class OutputsTest(ClusterCase):
         self.ok(*SAXPY, "n=10", "--out", "z=@/dev/null")
         self.assertTrue(os.path.exists("/dev/null") and not os.path.isfile("/dev/null"))
 
+    def test_a_socket_is_no_place_for_an_output(self):
+        path = self.path("socket")
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(path)
+            self.refused(4, "PATH_UNWRITABLE", "it is a socket", *SAXPY, "n=10", "--out", f"z=@{path}", "--force")
+
     def test_several_jobs_do_not_write_over_one_another(self):
         jobs = [str(self.cluster.submit("saxpy", "scale=1", "x=[1]", "y=[2]")) for _ in range(2)]
         self.ok("job", "wait", ",".join(jobs), "-q")
@@ -218,6 +225,23 @@ class OutputsTest(ClusterCase):
             self.assertIn("tandem job results", err)
             self.assertNotEqual(writer.returncode, 0)
         self.assertFalse(os.path.exists(out))
+
+    def test_ctrl_c_while_a_pipe_has_no_reader(self):
+        self.ok("run", "noop", "n=3", "-q")
+        pipe = self.path("unread")
+        os.mkfifo(pipe)
+        writer = self.cluster.start_command("job", "results", "last", "--out", f"value=@{pipe}")
+
+        def waits():
+            self.assertIsNone(writer.poll())
+            with open(f"/proc/{writer.pid}/syscall", encoding="utf-8") as file:
+                return file.read().split()[0] in ("257", "56")  # it sleeps in openat, on x86-64 and Arm
+        wait_for("the pipe to be opened", waits)
+        writer.send_signal(signal.SIGINT)
+        _, err = writer.communicate(timeout=60)
+        self.assertEqual(writer.returncode, 130, err)
+        self.assertIn("(INTERRUPTED)", err)
+        self.assertIn("tandem job results", err)
 
     def test_results_while_the_job_runs_and_after_a_failure(self):
         steps = "work=" + self.path("work.npy")
