@@ -104,8 +104,23 @@ absl::Status Resume(Context* context, const WorkerFlags& flags) {
   return Say(context, worker, "takes work again");
 }
 
+// That a worker can have learned of the kernel: the master knows it, or the worker tells of rates
+// of it, of a build that is no longer there. Errors: UNKNOWN_KERNEL.
+absl::Status CheckLearned(client::Client* client, const WorkerFlags& flags) {
+  const absl::Status known = client->GetKernel(flags.kernel).status();
+  if (known.ok()) return known;
+  ASSIGN_OR_RETURN(const client::WorkerSummary worker, client->GetWorker(flags.name));
+  for (const KernelRate& rate : worker.rates) {
+    if (rate.kernel == flags.kernel || rate.kernel.starts_with(flags.kernel + "@")) {
+      return absl::OkStatus();
+    }
+  }
+  return known;
+}
+
 absl::Status Forget(Context* context, const WorkerFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
+  if (!flags.kernel.empty()) RETURN_IF_ERROR(CheckLearned(client, flags));
   ASSIGN_OR_RETURN(const client::WorkerSummary worker,
                    client->ForgetRates(flags.name, flags.kernel));
   return Say(context, worker,

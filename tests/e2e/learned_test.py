@@ -70,6 +70,11 @@ class LearnedTest(unittest.TestCase):
         err = self.cluster.tandem("worker", "forget", "w0", "--kernel", "spin")[1]
         self.assertIn("has forgotten how long spin takes", err)
         self.assertEqual({kernel for kernel, _ in self.rates()}, {"monte_carlo_pi"})
+        code, _, err = self.cluster.run("worker", "forget", "w0", "--kernel", "monte_carlo_p")
+        self.assertEqual(code, 3, err)
+        self.assertIn("did you mean monte_carlo_pi?", err)
+        self.assertIn("(UNKNOWN_KERNEL)", err)
+        self.assertEqual({kernel for kernel, _ in self.rates()}, {"monte_carlo_pi"})
         shown = json.loads(self.cluster.tandem("worker", "forget", "w0", "-o", "json")[0])
         self.assertEqual((shown["name"], shown["rates"]), ("w0", []))
         self.assertEqual(self.rates(), {})
