@@ -11,6 +11,7 @@
 #include "client/cli/out_file.h"
 #include "client/cli/progress.h"
 #include "client/lib/hash_cache.h"
+#include "client/lib/input_file.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
@@ -31,19 +32,26 @@ struct DataFlags {
 };
 using DataFlagsPtr = std::shared_ptr<DataFlags>;
 
-absl::Status PutFiles(Context* context, const DataFlags& flags) {
-  ASSIGN_OR_RETURN(client::Client * client, context->client());
+// Reads the files for their content's names, until Ctrl-C.
+absl::StatusOr<std::vector<client::Upload>> UploadsOf(const std::vector<std::string>& files) {
+  const OnInterrupt on_interrupt(client::InputFile::StopReading);
   std::vector<client::Upload> uploads;
-  for (const std::string& path : flags.files) {
+  for (const std::string& path : files) {
     ASSIGN_OR_RETURN(client::ByteSource source, client::ByteSource::OfFile(path));
     ASSIGN_OR_RETURN(const BlobId id, client::HashCache::OfUser()->IdOf(source));
     uploads.push_back({id, std::move(source), path});
   }
+  return uploads;
+}
+
+absl::Status PutFiles(Context* context, const DataFlags& flags) {
+  ASSIGN_OR_RETURN(client::Client * client, context->client());
+  CatchInterrupts();
+  ASSIGN_OR_RETURN(const std::vector<client::Upload> uploads, UploadsOf(flags.files));
   uint64_t sent = 0;
   {
     Progress progress(stderr, context->progress_style(flags.quiet), "upload", "bytes",
                       Clock::Real());
-    CatchInterrupts();
     const OnInterrupt on_interrupt([client] { client->StopWaiting(); });
     ASSIGN_OR_RETURN(sent, client->Upload(uploads, [&](uint64_t done, uint64_t total) {
       progress.Update(done, total, "");
@@ -133,6 +141,7 @@ absl::Status GetBlob(Context* context, const DataFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
   RETURN_IF_ERROR(CheckOutFile(flags.out, 0, flags.force));
   ASSIGN_OR_RETURN(const BlobId id, FindBlob(client, flags.id));
+  CatchInterrupts();
   ASSIGN_OR_RETURN(OutFile file, OutFile::Create(flags.out));
   Progress progress(stderr, context->progress_style(flags.quiet), "download", "bytes",
                     Clock::Real());

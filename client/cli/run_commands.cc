@@ -10,6 +10,7 @@
 #include "client/cli/results.h"
 #include "client/cli/run_flags.h"
 #include "client/cli/wait.h"
+#include "client/lib/input_file.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
@@ -41,6 +42,13 @@ absl::Status NameArgument(const absl::Status& status) {
   return status;
 }
 
+// Errors: INTERRUPTED after Ctrl-C.
+absl::Status CheckGoesOn() {
+  if (!Interrupted()) return absl::OkStatus();
+  return Error(absl::StatusCode::kCancelled, reason::kInterrupted, "nothing was submitted");
+}
+
+// Reads what is to be uploaded, or checked, until Ctrl-C.
 absl::StatusOr<client::PreparedJob> Prepare(client::Client* client, const RunFlags& flags,
                                             JobSpec spec) {
   std::vector<client::Argument> arguments;
@@ -48,8 +56,11 @@ absl::StatusOr<client::PreparedJob> Prepare(client::Client* client, const RunFla
     ASSIGN_OR_RETURN(arguments.emplace_back(), client::ParseArgument(text));
   }
   ASSIGN_OR_RETURN(const KernelInfo kernel, client->GetKernel(flags.kernel));
-  ASSIGN_OR_RETURN(client::PreparedJob job, client::PrepareJob(kernel, std::move(spec), arguments));
-  for (const std::string& note : job.notes) std::cerr << note << '\n';
+  const OnInterrupt on_interrupt(client::InputFile::StopReading);
+  absl::StatusOr<client::PreparedJob> job = client::PrepareJob(kernel, std::move(spec), arguments);
+  RETURN_IF_ERROR(CheckGoesOn());
+  RETURN_IF_ERROR(job.status());
+  for (const std::string& note : job->notes) std::cerr << note << '\n';
   return job;
 }
 
@@ -64,6 +75,7 @@ absl::StatusOr<Planned> Plan(client::Client* client, const RunFlags& flags) {
   absl::StatusOr<client::JobPlan> plan = client->Plan(planned.job.spec);
   if (!plan.ok()) return NameArgument(plan.status());
   planned.plan = *std::move(plan);
+  RETURN_IF_ERROR(CheckGoesOn());
   RETURN_IF_ERROR(CheckTargets(planned.targets, planned.plan.outputs, flags.force));
   return planned;
 }
@@ -137,6 +149,7 @@ absl::StatusOr<client::JobInfo> WaitFor(Context* context, client::Client* client
 
 absl::Status Run(Context* context, const RunFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
+  CatchForWait(flags.on_ctrl_c == "ask" ? OnCtrlC::kAskToCancel : OnCtrlC::kDetach);
   ASSIGN_OR_RETURN(const Planned planned, Plan(client, flags));
   if (flags.dry_run) return DryRun(context, client, planned);
   const bool table = context->format() == Format::kTable || context->format() == Format::kWide;
@@ -145,7 +158,6 @@ absl::Status Run(Context* context, const RunFlags& flags) {
                         StrCat("an output and ", flags.follow ? "--follow" : "-o",
                                " cannot both go to stdout; give the output a file"));
   }
-  CatchForWait(flags.on_ctrl_c == "ask" ? OnCtrlC::kAskToCancel : OnCtrlC::kDetach);
   RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
   ASSIGN_OR_RETURN(client::JobInfo info, client->Submit(planned.job.spec, flags.request_id));
   if (!flags.quiet) std::cerr << "job " << info.id << " submitted\n";
@@ -158,9 +170,9 @@ absl::Status Run(Context* context, const RunFlags& flags) {
 
 absl::Status Submit(Context* context, const RunFlags& flags) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
+  CatchInterrupts();
   ASSIGN_OR_RETURN(const Planned planned, Plan(client, flags));
   if (flags.dry_run) return DryRun(context, client, planned);
-  CatchInterrupts();
   RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
   ASSIGN_OR_RETURN(const client::JobInfo info, client->Submit(planned.job.spec, flags.request_id));
   std::cout << (context->json() ? JobRecord(info).Render(context->format())

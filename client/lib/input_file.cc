@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -18,6 +19,8 @@ namespace tandem::client {
 namespace {
 
 constexpr size_t kPathBytesMax = 4096;
+
+std::atomic<bool> stopped{false};
 
 absl::Status Unreadable(const std::string& path, std::string_view why) {
   return InvalidError(reason::kPathUnreadable, StrCat("cannot read ", Quoted(path), ": ", why));
@@ -97,6 +100,10 @@ absl::StatusOr<InputFile> InputFile::OpenAgain(const std::string& path, const Fi
 
 absl::Status InputFile::ReadAt(uint64_t offset, absl::Span<char> to) const {
   while (!to.empty()) {
+    if (stopped) {
+      return Error(absl::StatusCode::kCancelled, reason::kInterrupted,
+                   StrCat(Quoted(path_), " was not read to its end; nothing was done with it"));
+    }
     const ssize_t got = pread(fd_.get(), to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return PathError(path_, errno);
@@ -106,6 +113,8 @@ absl::Status InputFile::ReadAt(uint64_t offset, absl::Span<char> to) const {
   }
   return absl::OkStatus();
 }
+
+void InputFile::StopReading() { stopped = true; }
 
 absl::StatusOr<std::string> InputFile::ReadPrefix(uint64_t bytes_max) const {
   std::string bytes(std::min(bytes_max, identity_.size), '\0');

@@ -37,10 +37,14 @@ class InputFile {
   static absl::StatusOr<InputFile> OpenAgain(const std::string& path, const FileIdentity& seen);
 
   const FileIdentity& identity() const { return identity_; }
-  // All of `to`. Errors: PATH_CHANGED when the file ends before; PATH_UNREADABLE.
+  // All of `to`. Errors: PATH_CHANGED when the file ends before; PATH_UNREADABLE;
+  // INTERRUPTED.
   absl::Status ReadAt(uint64_t offset, absl::Span<char> to) const;
   // The first `bytes_max` bytes (all of a shorter file).
   absl::StatusOr<std::string> ReadPrefix(uint64_t bytes_max) const;
+  // From any thread, once the program is to end: what ReadAt reads, now or later, of any file, is
+  // CANCELLED INTERRUPTED.
+  static void StopReading();
   // That it still is what it was when it was opened. Errors: PATH_CHANGED.
   absl::Status CheckUnchanged() const;
 

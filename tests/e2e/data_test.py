@@ -4,6 +4,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 import unittest
@@ -112,6 +113,27 @@ class DataTest(unittest.TestCase):
         self.assertEqual(self.refused("BAD_ARGUMENT", "data", "rm"), 2)
         self.assertEqual({blob["id"] for blob in self.blobs()}, {sha256(kept), sha256(named)})
         self.assertEqual(len(self.cluster.tandem("data", "rm", "--unused", "-o", "name")[0].split()), 2)
+
+    def test_ctrl_c_while_a_file_is_read_ends_the_command_as_is_promised(self):
+        self.cluster.start_master()
+        large = self.cluster.path("sparse")
+        with open(large, "wb") as file:
+            file.truncate(1 << 40)  # and no bytes: to read it all takes far longer than this test
+        for words in (("data", "put", large), ("submit", "histogram", f"value=@{large}"),
+                      ("run", "histogram", f"value=path:{large}")):
+            command = self.cluster.start_command(*words)
+
+            def reads():
+                if command.poll() is not None:
+                    raise AssertionError(command.communicate()[1])
+                with open(f"/proc/{command.pid}/io") as file:
+                    return int(re.search(r"rchar: (\d+)", file.read()).group(1)) > 16 << 20
+            wait_for("the reading", reads)
+            command.send_signal(signal.SIGINT)
+            out, err = command.communicate(timeout=60)
+            self.assertEqual((command.returncode, out), (130, ""), err)
+            self.assertTrue(err.endswith(" (INTERRUPTED)\n"), err)
+        self.assertEqual(self.cluster.tandem("job", "ls", "-o", "name")[0], "")
 
     def test_a_blob_that_a_live_job_uses_stays(self):
         self.cluster.start_master()  # and no worker: the job waits
