@@ -31,13 +31,21 @@ struct JobFlags {
   bool all_owners = false, force = false, quiet = false, wait = false;
 };
 
-absl::StatusOr<std::vector<JobId>> Select(client::Client* client, const std::string& selector) {
-  return SelectJobs(selector, [client, &selector]() -> absl::StatusOr<std::vector<JobId>> {
+// With `ended`, those of `all` that have ended are counted there instead.
+absl::StatusOr<std::vector<JobId>> Select(client::Client* client, const std::string& selector,
+                                          uint64_t* ended) {
+  return SelectJobs(selector, [&]() -> absl::StatusOr<std::vector<JobId>> {
     client::ListFilter filter;
     filter.limit = selector == "last" ? 1 : kSelectedMax;
     ASSIGN_OR_RETURN(const auto jobs, client->List(filter));
     std::vector<JobId> ids;
-    for (const auto& job : jobs) ids.push_back(job.id);
+    for (const auto& job : jobs) {
+      if (ended != nullptr && selector == "all" && client::HasEnded(job.state)) {
+        ++*ended;
+      } else {
+        ids.push_back(job.id);
+      }
+    }
     return ids;
   });
 }
@@ -80,11 +88,13 @@ absl::Status CheckPlaces(const std::vector<std::string>& outs, size_t jobs) {
 }
 
 // Calls `work` for each selected job; goes on after an error and keeps the last exit code that is
-// not 0. A selector that may name several jobs gives one list as JSON, of `kind`.
+// not 0. A selector that may name several jobs gives one list as JSON, of `kind`. `ended`: as with
+// Select.
 absl::Status ForEach(Context* context, const JobFlags& flags, std::string_view kind,
-                     absl::FunctionRef<absl::Status(client::Client*, JobId)> work) {
+                     absl::FunctionRef<absl::Status(client::Client*, JobId)> work,
+                     uint64_t* ended = nullptr) {
   ASSIGN_OR_RETURN(client::Client * client, context->client());
-  ASSIGN_OR_RETURN(const auto jobs, Select(client, flags.selector));
+  ASSIGN_OR_RETURN(const auto jobs, Select(client, flags.selector, ended));
   RETURN_IF_ERROR(CheckPlaces(flags.outs, jobs.size()));
   if (!NamesOne(flags.selector)) context->BeginList(kind);
   for (const JobId job : jobs) {
@@ -142,13 +152,29 @@ absl::Status ShowProgress(Context* context, client::Client* client, JobId job) {
   return absl::OkStatus();
 }
 
-absl::Status Cancel(Context* context, client::Client* client, JobId job) {
+// With `ended`, a job that had ended is counted there instead of said.
+absl::Status CancelOne(Context* context, client::Client* client, JobId job, uint64_t* ended) {
   absl::StatusOr<client::JobInfo> info = client->Cancel(job);
-  const bool ended = ReasonOf(info.status()) == reason::kJobFinished;
-  if (ended) info = client->Get(job);  // what was asked for is so: it does not run
+  const bool had_ended = ReasonOf(info.status()) == reason::kJobFinished;
+  if (had_ended) info = client->Get(job);  // what was asked for is so: it does not run
   RETURN_IF_ERROR(info.status());
-  std::cerr << (ended ? "it had already ended: " : "") << EndLine(*info) << '\n';
+  if (had_ended && ended != nullptr) {
+    ++*ended;
+  } else {
+    std::cerr << (had_ended ? "it had already ended: " : "") << EndLine(*info) << '\n';
+  }
   if (context->json()) context->Print(JobRecord(*info));
+  return absl::OkStatus();
+}
+
+absl::Status Cancel(Context* context, const JobFlags& flags) {
+  uint64_t ended = 0;
+  uint64_t* const count = NamesOne(flags.selector) ? nullptr : &ended;
+  RETURN_IF_ERROR(ForEach(
+      context, flags, "jobs",
+      [&](client::Client* client, JobId job) { return CancelOne(context, client, job, count); },
+      count));
+  if (ended > 0) std::cerr << ended << (ended == 1 ? " job" : " jobs") << " had already ended\n";
   return absl::OkStatus();
 }
 
@@ -228,21 +254,27 @@ absl::Status Explain(Context* context, client::Client* client, JobId job) {
 
 using Flags = std::shared_ptr<JobFlags>;
 
-// A command on the jobs that a selector names: `work` is called for each. `kind`: of the list that
-// they make as JSON.
+// A command on the jobs that a selector names.
 CLI::App* AddSelecting(CLI::App* job, Context* context, const Flags& flags, const std::string& name,
                        const std::string& summary, const std::string& examples,
-                       std::function<absl::Status(client::Client*, JobId)> work,
-                       std::string_view kind = "jobs") {
-  CLI::App* command = AddCommand(job, context, name, summary, examples,
-                                 [context, flags, kind, work = std::move(work)] {
-                                   return ForEach(context, *flags, kind, work);
-                                 });
+                       std::function<absl::Status()> work) {
+  CLI::App* command = AddCommand(job, context, name, summary, examples, std::move(work));
   command->add_option("jobs", flags->selector, "7, 1-3, 2-10:2, 1,4,7-9, last or all")
       ->required()
       ->type_name("JOBS");
   AddFormat(command, context);
   return command;
+}
+
+// The same: `work` is called for each job. `kind`: of the list that they make as JSON.
+CLI::App* AddSelecting(CLI::App* job, Context* context, const Flags& flags, const std::string& name,
+                       const std::string& summary, const std::string& examples,
+                       std::function<absl::Status(client::Client*, JobId)> work,
+                       std::string_view kind = "jobs") {
+  return AddSelecting(job, context, flags, name, summary, examples,
+                      [context, flags, kind, work = std::move(work)] {
+                        return ForEach(context, *flags, kind, work);
+                      });
 }
 
 void AddList(CLI::App* job, Context* context, const Flags& flags) {
@@ -323,9 +355,10 @@ void AddJobCommands(CLI::App* app, Context* context) {
       [context](client::Client* client, JobId id) { return Explain(context, client, id); },
       "job_explanations");
   AddWait(job, context, flags);
-  AddSelecting(job, context, flags, "cancel", "Cancel jobs. What is done stays readable.",
+  AddSelecting(job, context, flags, "cancel",
+               "Cancel jobs that have not ended. What is done stays readable.",
                "  tandem job cancel 7\n  tandem job cancel all\n",
-               [context](client::Client* client, JobId id) { return Cancel(context, client, id); });
+               [context, flags] { return Cancel(context, *flags); });
   AddResults(job, context, flags);
   AddSelecting(
       job, context, flags, "failures", "List the tasks that failed, with their reasons.",

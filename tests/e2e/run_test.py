@@ -159,6 +159,19 @@ class RunTest(unittest.TestCase):
         self.assertEqual(json.loads(out)["results"], {})
         self.assertIn("not shown: value", err)
 
+    def test_cancelling_all_ends_what_runs_and_counts_the_rest(self):
+        self.cluster.tandem("run", "noop", "n=1", "-q")
+        self.cluster.tandem("job", "cancel", "all")  # what other tests have left
+        ended = len(self.cluster.tandem("job", "ls", "--limit", "100000", "-o", "name")[0].split())
+        running = self.cluster.submit("monte_carlo_pi", "n=100000000000000")
+        out, err = self.cluster.tandem("job", "cancel", "all", "-o", "json")
+        self.assertEqual([job["id"] for job in json.loads(out)["items"]], [running])
+        said = err.splitlines()
+        self.assertIn(f"job {running} CANCELLED", said[0])
+        self.assertEqual(said[1:], [f"{ended} job{'' if ended == 1 else 's'} had already ended"])
+        _, err = self.cluster.tandem("job", "cancel", f"{running},{running}")
+        self.assertEqual(err, "2 jobs had already ended\n")
+
     def test_flags_arrive(self):
         job = self.cluster.submit("noop", "n=10", "--name", "flags", "--label", "a=1", "--label", "b=2", "--priority",
                                   "-5", "--reproducible", "--allow-failed", "--grain", "5")
