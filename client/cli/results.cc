@@ -185,8 +185,12 @@ absl::StatusOr<client::TaskSelection> ParseTasks(std::string_view text) {
   const auto first = Scalar::Parse(text.substr(0, dash), DType::kU64);
   const auto last =
       dash == std::string_view::npos ? first : Scalar::Parse(text.substr(dash + 1), DType::kU64);
-  if (!first.ok() || !last.ok() || last->bits() < first->bits() ||
-      last->bits() - first->bits() == ~uint64_t{0}) {
+  if (first.ok() && last.ok() && last->bits() < first->bits()) {
+    return InvalidError(reason::kBadArgument, StrCat("--tasks ", Quoted(text),
+                                                     ": the end comes before the beginning; give ",
+                                                     last->ToString(), "-", first->ToString()));
+  }
+  if (!first.ok() || !last.ok() || last->bits() - first->bits() == ~uint64_t{0}) {
     return InvalidError(reason::kBadArgument,
                         StrCat("--tasks ", Quoted(text), " is none of 4, 10-19"));
   }

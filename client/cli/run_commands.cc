@@ -29,7 +29,7 @@ struct Planned {
   std::vector<OutTarget> targets;
 };
 
-// Says of which argument an error speaks, where the master's sentence does not.
+// Says of which argument, or of which flag, an error speaks, where the master's sentence does not.
 absl::Status NameArgument(const absl::Status& status) {
   const std::string field = FieldOf(status);
   for (const std::string_view list : {"spec.operands.", "spec.scalars.", "spec.axis_extents."}) {
@@ -39,7 +39,7 @@ absl::Status NameArgument(const absl::Status& status) {
       return WithContext(status, StrCat("argument ", name));
     }
   }
-  return status;
+  return NameFlag(status);
 }
 
 // Errors: INTERRUPTED after Ctrl-C.

@@ -36,6 +36,12 @@ absl::Status TakeResources(const RunFlags& flags, JobSpec* spec) {
   if (!flags.time_limit.empty()) {
     const auto limit = ParseDuration(flags.time_limit);
     if (!limit.ok()) return WithField(limit.status(), "--time-limit");
+    if (*limit <= absl::ZeroDuration()) {
+      return WithField(InvalidError(reason::kBadDuration,
+                                    StrCat("--time-limit ", flags.time_limit,
+                                           " lets no task run; leave it out for no limit")),
+                       "--time-limit");
+    }
     spec->time_limit = *limit;
   }
   if (!flags.memory.empty()) {
@@ -152,8 +158,38 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(
           "--label");
     }
   }
-  RETURN_IF_ERROR(CheckJobTexts(spec, JobLimits()));
+  RETURN_IF_ERROR(NameFlag(CheckJobTexts(spec, JobLimits())));
   return spec.labels;
+}
+
+absl::Status NameFlag(const absl::Status& status) {
+  static constexpr std::pair<std::string_view, std::string_view> kFlags[] = {
+      {"name", "--name"},
+      {"split_axis", "--split"},
+      {"request_id", "--request-id"},
+      {"labels", "--label"},
+      {"grain", "--grain"},
+      {"priority", "--priority"},
+      {"retries", "--retries"},
+      {"crash_limit", "--crash-limit"},
+      {"max_task_failures", "--max-failures"},
+      {"max_lease_leaves", "--max-lease"},
+      {"time_limit", "--time-limit"},
+      {"device", "--device"},
+      {"resources.cpus", "--cpus"},
+      {"resources.memory", "--mem"},
+      {"resources.gpu_memory", "--gpu-memory"}};
+  const std::string_view message = ToStd(status.message());
+  for (const auto& [field, flag] : kFlags) {
+    if (!message.starts_with(field)) continue;
+    std::string_view rest = message.substr(field.size());
+    if (!rest.starts_with(' ') && !(field == "labels" && rest.starts_with('.'))) continue;
+    if (rest.starts_with('.')) rest.remove_prefix(1);
+    const bool of_key = rest.size() + field.size() < message.size();
+    return WithField(Error(status.code(), ReasonOf(status), StrCat(flag, of_key ? " " : "", rest)),
+                     FieldOf(status));
+  }
+  return status;
 }
 
 absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags) {
@@ -175,7 +211,7 @@ absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags) {
   RETURN_IF_ERROR(TakeAfter(flags, &spec));
   ASSIGN_OR_RETURN(spec.labels, ParseLabels(flags.labels));
   spec.request_id = flags.request_id;
-  RETURN_IF_ERROR(CheckJobTexts(spec, JobLimits()));
+  RETURN_IF_ERROR(NameFlag(CheckJobTexts(spec, JobLimits())));
   spec.request_id.clear();  // it belongs to the call
   return spec;
 }

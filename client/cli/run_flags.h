@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/model/job_spec.h"
 
@@ -36,6 +37,10 @@ void AddRunFlags(CLI::App* command, RunFlags* flags);
 // All of the job but kernel and operands.
 // Errors: INVALID_ARGUMENT that names the flag, before any master is asked.
 absl::StatusOr<JobSpec> SpecOf(const RunFlags& flags);
+
+// What a check of the job's fields says, of the flags that people type: "--crash-limit is 0, …" for
+// "crash_limit is 0, …". The field stays what it is; other errors and OK stay as they are.
+absl::Status NameFlag(const absl::Status& status);
 
 // "KEY=VALUE" each. Errors: INVALID_ARGUMENT for another form, a key twice, or what is no text.
 absl::StatusOr<std::map<std::string, std::string>> ParseLabels(

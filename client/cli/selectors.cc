@@ -41,7 +41,12 @@ absl::Status AddInterval(std::string_view part, std::vector<JobId>* jobs) {
   }
   ASSIGN_OR_RETURN(const uint64_t first, Number(range.substr(0, dash), part));
   ASSIGN_OR_RETURN(const uint64_t last, Number(range.substr(dash + 1), part));
-  if (last < first) return Bad(part);
+  if (last < first) {
+    return InvalidError(
+        reason::kBadArgument,
+        StrCat(Quoted(part), " names no jobs: the end comes before the beginning; give ", last, "-",
+               first, part.substr(range.size())));
+  }
   if ((last - first) / step >= kSelectedMax) {
     return Error(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
                  StrCat(Quoted(part), " names over ", kSelectedMax, " jobs; name fewer at once"));

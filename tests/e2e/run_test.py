@@ -172,6 +172,15 @@ class RunTest(unittest.TestCase):
         _, err = self.cluster.tandem("job", "cancel", f"{running},{running}")
         self.assertEqual(err, "2 jobs had already ended\n")
 
+    def test_errors_name_the_flag(self):
+        for words, says in ((("--time-limit", "0s"), "--time-limit 0s"), (("--name", "a\nb"), "tandem: --name "),
+                            (("--label", "k=" + "x" * 100_000), "--label k has"), (("--cpus", "2"), "--cpus")):
+            code, _, err = self.cluster.run("submit", "noop", "n=1", *words)
+            self.assertEqual(code, 2, err)
+            self.assertIn(says, err)
+        _, _, err = self.cluster.run("job", "results", "last", "--tasks", "5-3")
+        self.assertIn("the end comes before the beginning; give 3-5 (BAD_ARGUMENT)", err)
+
     def test_flags_arrive(self):
         job = self.cluster.submit("noop", "n=10", "--name", "flags", "--label", "a=1", "--label", "b=2", "--priority",
                                   "-5", "--reproducible", "--allow-failed", "--grain", "5")

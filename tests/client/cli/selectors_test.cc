@@ -41,6 +41,13 @@ TEST(SelectorsTest, RefusesWhatNamesNone) {
   }
 }
 
+TEST(SelectorsTest, ARangeTheWrongWayRoundIsSaidToBe) {
+  const absl::Status refused = SelectJobs("1,7-3:2", NewestFirst).status();
+  EXPECT_NE(refused.message().find("the end comes before the beginning; give 3-7:2"),
+            absl::string_view::npos)
+      << refused;
+}
+
 TEST(SelectorsTest, OneJobIsNamedByItsNumberOrAsTheLast) {
   for (const char* one : {"7", "1234", "last"}) EXPECT_TRUE(NamesOne(one)) << one;
   for (const char* many : {"1-1", "7,8", "2-10:2", "all"}) EXPECT_FALSE(NamesOne(many)) << many;
