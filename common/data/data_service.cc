@@ -10,6 +10,7 @@
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/base/utf8.h"
 #include "common/data/chunk_stream.h"
 #include "common/data/file_source.h"
 #include "common/data/put_blob.h"
@@ -149,7 +150,8 @@ grpc::ServerUnaryReactor* DataService::LocateBlob(grpc::CallbackServerContext* c
     ASSIGN_OR_RETURN(const BlobInfo info, options_.blobs->Stat(owner, blob.id));
     RETURN_IF_ERROR(CheckSize(blob, info));
     if (!options_.local_host_id.empty() && request->host_id() == options_.local_host_id) {
-      ASSIGN_OR_RETURN(*response->mutable_path(), options_.blobs->PathOf(owner, blob.id));
+      ASSIGN_OR_RETURN(std::string path, options_.blobs->PathOf(owner, blob.id));
+      if (IsUtf8(path)) *response->mutable_path() = std::move(path);
     }
     return absl::OkStatus();
   });

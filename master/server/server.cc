@@ -7,6 +7,7 @@
 #include "common/base/reason.h"
 #include "common/base/status_macros.h"
 #include "common/base/strings.h"
+#include "common/base/utf8.h"
 #include "common/data/data_service.h"
 #include "common/data/handover.h"
 #include "common/data/host_id.h"
@@ -72,6 +73,11 @@ absl::Status Master::Parts::Open(const MasterOptions& options) {
   pool = std::make_unique<IoPool>(options.io_threads);
   if (options.offer_local_data) {
     absl::StatusOr<std::unique_ptr<HandoverDesk>> opened = HandoverDesk::Open(options.directory);
+    // Its path travels as text.
+    if (opened.ok() && !IsUtf8((*opened)->path())) {
+      opened =
+          absl::InvalidArgumentError(StrCat("the path of ", options.directory, " is not UTF-8"));
+    }
     if (opened.ok()) {
       desk = *std::move(opened);
     } else {

@@ -52,7 +52,7 @@ class UpTest(unittest.TestCase):
 
     def start(self, *args):
         up = subprocess.Popen([os.path.join(BIN, "tandem"), "up", *args], env=self.env, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="surrogateescape")
         self.ups.append(up)
         return up
 
@@ -89,6 +89,18 @@ class UpTest(unittest.TestCase):
         self.stop(first, signal.SIGINT)
         self.stop(second, signal.SIGHUP)
         self.nothing_is_left()
+
+    def test_a_folder_whose_name_is_not_utf_8(self):
+        up, said = self.up("--dir", os.path.join(self.folder.name, os.fsdecode(b"d\xff"), "y"), "--port", "0")
+        values, out = os.path.join(self.folder.name, "values.raw"), os.path.join(self.folder.name, "value.npy")
+        with open(values, "wb") as file:
+            file.write(bytes(range(256)) * 8192)
+        for words in (("run", "noop", "n=1000000", "--out", f"value=@{out}"), ("run", "histogram", f"value=@{values}")):
+            done = subprocess.run([os.path.join(BIN, "tandem"), "--address", said["master"], *words], env=self.env,
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(os.path.getsize(out), 8_000_128)
+        self.stop(up)
 
     def refused(self, *args):
         done = subprocess.run([os.path.join(BIN, "tandem"), "up", *args], env=self.env, stdin=subprocess.DEVNULL,
