@@ -88,6 +88,11 @@ void MasterCore::Recovered(Epoch epoch, MonoTime now) {
   }
 }
 
+void MasterCore::BeganAfter(JobId id, absl::Duration delay) {
+  CHECK(!recovered_);
+  if (Job* job = state_.FindJob(id); job != nullptr) job->started_after = delay;
+}
+
 void MasterCore::Step(const Event& event, MonoTime now, Effects* effects) {
   CHECK(recovered_);
   Turn turn{state_, now, *effects};

@@ -75,6 +75,8 @@ class MasterCore {
 
   // Rebuilds durable state from the log, in order, before Recovered().
   void Replay(const Record& record);
+  // Of a replayed job, before Recovered(): it had begun to run so long after its submit.
+  void BeganAfter(JobId job, absl::Duration delay);
   // The replay is over; from here on this master is `epoch`. Workers that the log knows have one
   // lease time to come back before what they may hold is handed out. Call Step next.
   void Recovered(Epoch epoch, MonoTime now);

@@ -195,6 +195,7 @@ class EventLoop final : public WorkerInbox {
 
   // In recovery.cc.
   absl::Status Replay(std::string_view payload, std::map<JobId, absl::Time>* ended);
+  absl::Status RestoreStarts();
   void PublishRecovered(const std::map<JobId, absl::Time>& ended);
   absl::Status DeleteUnreferencedSegments();
 

@@ -75,6 +75,7 @@ absl::Status EventLoop::Recover() {
   }
   now_ = parts_.clock->Now();
   next_pulse_ = now_ + options_.core.heartbeat;
+  RETURN_IF_ERROR(RestoreStarts());
   core_.Recovered(epoch_, now_);
   RETURN_IF_ERROR(DeleteUnreferencedSegments());
   committer_ = std::make_unique<Committer>(
@@ -83,6 +84,19 @@ absl::Status EventLoop::Recover() {
   PublishRecovered(ended);
   Step(Tick{});
   Act();
+  return absl::OkStatus();
+}
+
+// When jobs began to run is in no record, but in the rows of history.
+absl::Status EventLoop::RestoreStarts() {
+  for (const JobId job : core_.Jobs()) {
+    const absl::StatusOr<JobRow> row = parts_.store->FindJob(job);
+    if (absl::IsNotFound(row.status())) continue;  // Accepted, and not yet seen by anybody.
+    RETURN_IF_ERROR(row.status());
+    if (row->started != absl::InfiniteFuture()) {
+      core_.BeganAfter(job, row->started - row->submitted);
+    }
+  }
   return absl::OkStatus();
 }
 

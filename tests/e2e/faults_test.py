@@ -72,9 +72,12 @@ class FaultsTest(unittest.TestCase):
         job = cluster.submit(*PI)
         self.half_way(cluster, job)
         epoch = self.epoch(cluster)
+        began = [cluster.job(each)["started"] for each in (done, job)]
+        self.assertTrue(all(began), began)
         cluster.kill_master()
         cluster.start_master()
         self.assertGreater(self.epoch(cluster), epoch)
+        self.assertEqual([cluster.job(each)["started"] for each in (done, job)], began)
         self.assertEqual(cluster.job(done)["state"], "SUCCEEDED")
         path = cluster.path("value.npy")
         cluster.tandem("job", "results", str(done), "--out", f"value=@{path}")
