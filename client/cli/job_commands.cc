@@ -178,6 +178,13 @@ absl::Status Cancel(Context* context, const JobFlags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status Delete(Context* context, client::Client* client, JobId job) {
+  ASSIGN_OR_RETURN(const client::JobInfo info, client->Delete(job));
+  std::cerr << "job " << job << ": its results are deleted\n";
+  if (context->json()) context->Print(JobRecord(info));
+  return absl::OkStatus();
+}
+
 absl::Status PrintSmall(Context* context, client::Client* client, const client::JobInfo& job,
                         const client::TaskSelection& tasks) {
   ASSIGN_OR_RETURN(const auto small, SmallOutputs(client, job, {}, kPrintedElementsMax, tasks));
@@ -341,9 +348,10 @@ void AddResults(CLI::App* job, Context* context, const Flags& flags) {
 }  // namespace
 
 void AddJobCommands(CLI::App* app, Context* context) {
-  CLI::App* job = AddGroup(app, context, "job",
-                           "Look at jobs, wait for them, cancel them, fetch their results.",
-                           "  tandem job ls\n  tandem job wait last\n  tandem job results last\n");
+  CLI::App* job =
+      AddGroup(app, context, "job",
+               "Look at jobs, wait for them, cancel them, fetch or delete their results.",
+               "  tandem job ls\n  tandem job wait last\n  tandem job results last\n");
   const auto flags = std::make_shared<JobFlags>();
   AddList(job, context, flags);
   AddSelecting(job, context, flags, "show", "Show a job, and why it waits.",
@@ -360,6 +368,9 @@ void AddJobCommands(CLI::App* app, Context* context) {
                "  tandem job cancel 7\n  tandem job cancel all\n",
                [context, flags] { return Cancel(context, *flags); });
   AddResults(job, context, flags);
+  AddSelecting(job, context, flags, "rm", "Delete the results of jobs that have ended.",
+               "  tandem job rm 7\n  tandem job rm 1-6 -o json\n",
+               [context](client::Client* client, JobId id) { return Delete(context, client, id); });
   AddSelecting(
       job, context, flags, "failures", "List the tasks that failed, with their reasons.",
       "  tandem job failures last\n",

@@ -254,6 +254,14 @@ absl::StatusOr<JobInfo> Client::Cancel(JobId job) {
   return FromWire(&response);
 }
 
+absl::StatusOr<JobInfo> Client::Delete(JobId job) {
+  v1::DeleteJobRequest request;
+  request.set_id(job.value());
+  v1::Job response;
+  RETURN_IF_ERROR(impl_->Call(impl_->jobs.get(), &v1::Jobs::Stub::DeleteJob, request, &response));
+  return FromWire(&response);
+}
+
 absl::StatusOr<std::vector<TaskFailure>> Client::Failures(JobId job, uint64_t limit) {
   v1::ListFailuresRequest request;
   request.set_id(job.value());

@@ -301,9 +301,11 @@ class Client {
   // fresh one. Given again with the same spec it names the same job.
   // Errors: INVALID_ARGUMENT with the field at fault (tandem::FieldOf) and one of the reasons of a
   // job's specification (DTYPE_MISMATCH, SHAPE_MISMATCH, MISSING_OPERAND, …); NOT_FOUND
-  // UNKNOWN_KERNEL; ALREADY_EXISTS REQUEST_ID_REUSED for another spec.
+  // UNKNOWN_KERNEL; ALREADY_EXISTS REQUEST_ID_REUSED for another spec; RESOURCE_EXHAUSTED DISK_FULL
+  // for dense outputs that the master's disk has no room for.
   absl::StatusOr<JobInfo> Submit(const JobSpec& spec, std::string request_id = "");
-  // What Submit would do, without doing it. Errors: as Submit.
+  // What Submit would do, without doing it. Errors: as Submit; with `spec.request_id`, which may be
+  // of a job that is there, not DISK_FULL.
   absl::StatusOr<JobPlan> Plan(const JobSpec& spec);
   // Errors of these and those below: NOT_FOUND JOB_NOT_FOUND.
   absl::StatusOr<JobInfo> Get(JobId job);
@@ -313,6 +315,9 @@ class Client {
   // Where its time went, while it runs too.
   absl::StatusOr<JobExplanation> Explain(JobId job);
   absl::StatusOr<JobInfo> Cancel(JobId job);
+  // Deletes the results of a job that has ended; it stays in List. Again: the same answer.
+  // Errors: FAILED_PRECONDITION RESULT_NOT_READY (it has not ended: cancel it first).
+  absl::StatusOr<JobInfo> Delete(JobId job);
   // The failed tasks from `first` on, at most `limit`.
   absl::StatusOr<std::vector<TaskFailure>> Failures(JobId job, uint64_t limit);
   // Calls `on_change` with each durable state until the job has ended or it returns false; comes

@@ -79,6 +79,11 @@ absl::Status EventLoop::Cancel(CancelJob event, Done done) {
   return Ask(std::move(event), std::move(done));
 }
 
+absl::Status EventLoop::Delete(DeleteJob event, Done done) {
+  if (journal_full_) return JournalFull();
+  return Ask(std::move(event), std::move(done));
+}
+
 absl::Status EventLoop::Drain(DrainWorker event, Done done) {
   if (journal_full_) return JournalFull();
   return Ask(std::move(event), std::move(done));
@@ -204,6 +209,7 @@ void EventLoop::Handle(Item item) {
     asked_[++last_token_] = std::move(asked->done);
     if (auto* submit = std::get_if<SubmitJob>(&asked->event)) submit->token = last_token_;
     if (auto* cancel = std::get_if<CancelJob>(&asked->event)) cancel->token = last_token_;
+    if (auto* remove = std::get_if<DeleteJob>(&asked->event)) remove->token = last_token_;
     if (auto* drain = std::get_if<DrainWorker>(&asked->event)) drain->token = last_token_;
     Step(asked->event);
   } else if (auto* hello = std::get_if<Hello>(&item)) {

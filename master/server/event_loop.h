@@ -113,6 +113,7 @@ class EventLoop final : public WorkerInbox {
   // RESOURCE_EXHAUSTED (OVERLOADED, JOURNAL_FULL): `done` is not called.
   absl::Status Submit(SubmitJob event, Done done);
   absl::Status Cancel(CancelJob event, Done done);
+  absl::Status Delete(DeleteJob event, Done done);
   // Also: the worker is named, not numbered. `done` gets no job's id.
   absl::Status Drain(DrainWorker event, Done done);
   // `done`: as WorkerHub's says.

@@ -138,4 +138,10 @@ absl::Status NoSuchJob(JobId job) {
                StrCat("there is no job ", job, " of yours; `tandem job ls` shows what there is"));
 }
 
+absl::Status HasNotEnded(JobId job) {
+  return Error(absl::StatusCode::kFailedPrecondition, reason::kResultNotReady,
+               StrCat("job ", job, " has not ended: wait for it (`tandem job wait ", job,
+                      "`), or cancel it first (`tandem job cancel ", job, "`)"));
+}
+
 }  // namespace tandem::master

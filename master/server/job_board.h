@@ -82,6 +82,7 @@ class JobBoard {
 
 // What a caller gets for a job that is not there, or another owner's.
 absl::Status NoSuchJob(JobId job);
+absl::Status HasNotEnded(JobId job);
 
 }  // namespace tandem::master
 

@@ -90,12 +90,11 @@ absl::Status JobChecker::CheckRoom(const BoundJob& job) const {
   if (bytes == 0) return absl::OkStatus();
   const uint64_t room = room_bytes_();
   if (room == 0 || bytes <= room) return absl::OkStatus();
-  return Error(
-      absl::StatusCode::kResourceExhausted, reason::kDiskFull,
-      StrCat("the results of this job would take ", HumanSize(bytes),
-             ", and the master's disk has room for ", HumanSize(room),
-             ": submit fewer tasks at once, or make room there (`tandem data du` says what "
-             "takes it)"));
+  return Error(absl::StatusCode::kResourceExhausted, reason::kDiskFull,
+               StrCat("the results of this job would take ", HumanSize(bytes),
+                      ", and the master's disk has room for ", HumanSize(room),
+                      ": submit fewer tasks at once, or make room there (`tandem job rm`; `tandem "
+                      "data du` says what takes it)"));
 }
 
 absl::StatusOr<std::shared_ptr<const BoundJob>> JobChecker::Bind(const std::string& owner,

@@ -303,6 +303,42 @@ grpc::ServerUnaryReactor* JobsService::CancelJob(grpc::CallbackServerContext* co
   return reactor;
 }
 
+grpc::ServerUnaryReactor* JobsService::DeleteJob(grpc::CallbackServerContext* context,
+                                                 const v1::DeleteJobRequest* request,
+                                                 v1::Job* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<std::string> owner = rpc::OwnerOf(*context);
+  if (!owner.ok()) {
+    reactor->Finish(rpc::ToGrpc(owner.status()));
+    return reactor;
+  }
+  parts_.pool->Run([this, reactor, response, job = JobId(request->id()),
+                    owner = *std::move(owner)] {
+    const absl::Status status = QueueDelete(owner, job, response, [reactor](absl::Status deleted) {
+      reactor->Finish(rpc::ToGrpc(deleted));
+    });
+    if (!status.ok()) reactor->Finish(rpc::ToGrpc(status));
+  });
+  return reactor;
+}
+
+// What is deleted already stays so, whoever deleted it.
+absl::Status JobsService::QueueDelete(const std::string& owner, JobId job, v1::Job* response,
+                                      std::function<void(absl::Status)> done) {
+  ASSIGN_OR_RETURN(const JobView view, parts_.finder->Find(job, owner));
+  if (!HasEnded(view.status.state)) return HasNotEnded(job);
+  EncodeJob(view, JobDetail::kWhole, response);
+  if (!parts_.finder->Kept(job)) {
+    done(absl::OkStatus());
+    return absl::OkStatus();
+  }
+  return parts_.loop->Delete(
+      {.token = 0, .job = job, .owner = owner},
+      [done = std::move(done)](const absl::StatusOr<JobId>& deleted) {
+        done(absl::IsNotFound(deleted.status()) ? absl::OkStatus() : deleted.status());
+      });
+}
+
 grpc::ServerUnaryReactor* JobsService::ListFailures(grpc::CallbackServerContext* context,
                                                     const v1::ListFailuresRequest* request,
                                                     v1::ListFailuresResponse* response) {

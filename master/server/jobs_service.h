@@ -59,6 +59,9 @@ class JobsService final : public v1::Jobs::CallbackService {
   grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
                                       const v1::CancelJobRequest* request,
                                       v1::Job* response) override;
+  grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext* context,
+                                      const v1::DeleteJobRequest* request,
+                                      v1::Job* response) override;
   grpc::ServerUnaryReactor* ListFailures(grpc::CallbackServerContext* context,
                                          const v1::ListFailuresRequest* request,
                                          v1::ListFailuresResponse* response) override;
@@ -72,6 +75,9 @@ class JobsService final : public v1::Jobs::CallbackService {
   grpc::ServerUnaryReactor* OnPool(grpc::CallbackServerContext* context, Answer answer);
   absl::Status QueueSubmit(const std::string& owner, const v1::SubmitJobRequest& request,
                            EventLoop::Done done);
+  // Calls `done` unless it returns an error.
+  absl::Status QueueDelete(const std::string& owner, JobId job, v1::Job* response,
+                           std::function<void(absl::Status)> done);
   // Finishes a call that the loop answered with a job.
   EventLoop::Done FinishWithJob(grpc::ServerUnaryReactor* reactor, v1::Job* response) const;
   void AddWhyDiskWaits(v1::Job* job) const;

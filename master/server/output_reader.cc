@@ -88,9 +88,9 @@ absl::StatusOr<OutputReader::Found> OutputReader::Find(std::string_view owner, u
   if (!finder_->Kept(JobId(job))) {
     return WithField(Error(absl::StatusCode::kNotFound, reason::kJobDeleted,
                            StrCat("the results of job ", job,
-                                  " were deleted: it ended too long ago, or too many ended after "
-                                  "it. Run it again, or keep more (tandem-master --retention, "
-                                  "--keep-jobs)")),
+                                  " were deleted: by `tandem job rm`, or because it ended too long "
+                                  "ago, or too many ended after it. Run it again, or keep more "
+                                  "(tandem-master --retention, --keep-jobs)")),
                      "job");
   }
   const std::vector<BoundOutput>& outputs = found.view.bound().outputs;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Results that are kept for a while: they go when their time is over, or when there are too many, and so do their
-bytes, while the master runs; whoever asks for them afterwards is told."""
+"""Results that are kept for a while: they go when their time is over, when there are too many, or when their owner says
+so, and so do their bytes, while the master runs; whoever asks for them afterwards is told."""
+import json
 import os
 import sys
 import unittest
@@ -69,6 +70,33 @@ class RetentionTest(unittest.TestCase):
         cluster.start_master("--keep-jobs", "2")
         self.assertTrue(self.deleted(cluster, jobs[0]))
         cluster.tandem("job", "results", str(jobs[3]))
+
+    def test_their_owner_deletes_them(self):
+        cluster = self.cluster()
+        job = self.run_job(cluster, *LARGE)
+        kept = self.run_job(cluster, "noop", "n=1000")
+        running = cluster.submit("monte_carlo_pi", f"n={10 ** 14}")
+        self.assertGreater(self.segment_bytes(cluster), 15_000_000)
+        code, out, err = cluster.run("job", "rm", f"{job},{running}")
+        self.assertEqual((code, out), (4, ""), err)
+        self.assertIn(f"tandem job cancel {running}", err)
+        self.assertIn("(RESULT_NOT_READY)", err)
+        self.assertIn(f"job {job}: its results are deleted\n", err)
+        self.assertTrue(self.deleted(cluster, job))
+        wait_for("their bytes to go", lambda: self.segment_bytes(cluster) < 1_000_000)
+        # Again: as before, and so it is after a crash of the master.
+        shown = json.loads(cluster.tandem("job", "rm", str(job), "-o", "json")[0])
+        self.assertEqual((shown["kind"], shown["id"], shown["state"]), ("job", job, "SUCCEEDED"))
+        cluster.kill_master()
+        cluster.start_master()
+        self.assertTrue(self.deleted(cluster, job))
+        shown = json.loads(cluster.tandem("job", "rm", f"{job}-{kept}", "-o", "json")[0])
+        self.assertEqual((shown["kind"], [each["id"] for each in shown["items"]]), ("jobs", [job, kept]))
+        self.assertTrue(self.deleted(cluster, kept))
+        self.assertEqual(cluster.job(running)["state"], "RUNNING")
+        self.assertEqual(cluster.run("job", "rm", "999")[0], 3)
+        self.assertIn("  tandem job rm 7\n", cluster.tandem("job", "rm", "--help")[0])
+        self.assertIn("rm", cluster.tandem("completion", "bash")[0])
 
 
 if __name__ == "__main__":

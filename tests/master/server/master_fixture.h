@@ -105,6 +105,11 @@ class MasterTest : public ::testing::Test {
     request.set_id(id);
     return Call<v1::CancelJobRequest, v1::Job>(&v1::Jobs::Stub::CancelJob, request, owner);
   }
+  absl::StatusOr<v1::Job> Delete(uint64_t id, const char* owner = "ada") {
+    v1::DeleteJobRequest request;
+    request.set_id(id);
+    return Call<v1::DeleteJobRequest, v1::Job>(&v1::Jobs::Stub::DeleteJob, request, owner);
+  }
   absl::StatusOr<v1::ListJobsResponse> List(const v1::ListJobsRequest& request,
                                             const char* owner = "ada") {
     return Call<v1::ListJobsRequest, v1::ListJobsResponse>(&v1::Jobs::Stub::ListJobs, request,
