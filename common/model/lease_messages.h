@@ -44,8 +44,10 @@ struct Grant {
   uint8_t level = 0;
   uint64_t count = 0;
   uint32_t attempt = 0;
-  bool suspect = false;              // run alone, in sub-intervals down to one task
+  bool suspect =
+      false;  // nothing runs beside a lease of it; one of a single leaf runs task by task
   std::vector<uint64_t> skip_tasks;  // given up (CRASH_LIMIT): not run, counted as failed
+  uint64_t suspect_set = 0;  // not 0: suspects of this set may run beside each other, of any job
 };
 
 // A partial of a reduction: the value over a set of leaves.
@@ -113,6 +115,7 @@ struct Crash {
   bool task_known = false;
   uint64_t task = 0;
   std::string signal;
+  uint64_t suspected_leaves = 0;  // by the same loss, of all jobs; 0: those of `run`
 };
 
 // Leaves given back without blame; or one that no device of the worker that may run it has the

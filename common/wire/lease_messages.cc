@@ -157,6 +157,7 @@ void Encode(const Grant& from, worker::v1::Grant* to) {
   to->set_attempt(from.attempt);
   to->set_suspect(from.suspect);
   to->mutable_skip_tasks()->Assign(from.skip_tasks.begin(), from.skip_tasks.end());
+  to->set_suspect_set(from.suspect_set);
 }
 
 absl::Status Decode(const worker::v1::Grant& from, Grant* to) {
@@ -178,6 +179,7 @@ absl::Status Decode(const worker::v1::Grant& from, Grant* to) {
   to->attempt = from.attempt();
   to->suspect = from.suspect();
   to->skip_tasks.assign(from.skip_tasks().begin(), from.skip_tasks().end());
+  to->suspect_set = from.suspect_set();
   return absl::OkStatus();
 }
 
@@ -315,6 +317,7 @@ void Encode(const Crash& from, worker::v1::Crash* to) {
   to->set_task_known(from.task_known);
   to->set_task(from.task);
   SetText(from.signal, to->mutable_signal());
+  to->set_suspected_leaves(from.suspected_leaves);
 }
 
 absl::Status Decode(worker::v1::Crash* from, Crash* to) {
@@ -322,6 +325,7 @@ absl::Status Decode(worker::v1::Crash* from, Crash* to) {
   RETURN_IF_ERROR(WithField(Decode(from->run(), &to->run), "run"));
   to->task_known = from->task_known();
   to->task = from->task();
+  to->suspected_leaves = from->suspected_leaves();
   return TakeReason(from->mutable_signal(), &to->signal, "signal");
 }
 

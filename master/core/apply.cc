@@ -59,6 +59,7 @@ void Apply(State& state, const LeavesRetried& record) {
               .failures = record.failures,
               .strikes = record.strikes,
               .suspect = record.suspect,
+              .level = record.level,
               .tasks = {}};
   if (record.task_known) retry.tasks[record.task] = record.task_strikes;
   job.retries.Set(RangeOf(record.leaves), std::move(retry));

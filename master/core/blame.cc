@@ -2,11 +2,14 @@
 //
 // A task's own failure is data: the leaf runs again while the job has retries left, else the
 // failure is recorded and the leaf is done. A crash gives strikes to what had started: to the task
-// if the start page names it, else to its whole leaf, which from then on runs alone. As many
-// strikes as the job's crash limit, and the task (or leaf) is given up: it fails with CRASH_LIMIT.
+// if the start page names it, else to the leaves, which are suspects from then on (suspects.h). As
+// many strikes as the job's crash limit, and the task (or leaf) is given up: it fails with
+// CRASH_LIMIT. Of what happens in company the first strike counts, and nobody is given up for it:
+// with each further loss only the company gets smaller.
 //
 // What ran longer than the job's time limit was ended by its worker. A task that is known is given
-// up at once, with TIME_LIMIT; leaves run again alone, without a strike, so that it becomes known.
+// up at once, with TIME_LIMIT; leaves run again as suspects, without a strike, so that it becomes
+// known.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,6 +18,7 @@
 #include "common/base/strings.h"
 #include "common/model/former_life.h"
 #include "master/core/reports.h"
+#include "master/core/suspects.h"
 
 namespace tandem::master {
 namespace {
@@ -45,7 +49,8 @@ LeavesRetried RecordOf(const Job& job, LeafRange leaf, const Retry& retry) {
           .attempt = retry.attempt,
           .failures = retry.failures,
           .strikes = retry.strikes,
-          .suspect = retry.suspect};
+          .suspect = retry.suspect,
+          .level = retry.level};
 }
 
 // Removes one leaf from ascending intervals.
@@ -116,21 +121,29 @@ namespace {
 // True: they are to be given up.
 bool CountStrike(Turn& turn, Job& job, LeafRange leaves, Retry* retry, const Crash& crash) {
   const TaskRange tasks = job.tree().Tasks(leaves);
-  const bool was_alone = std::exchange(retry->suspect, true);
+  const uint64_t suspected = std::max(crash.suspected_leaves, crash.run.leaves.count);
+  const bool one = leaves.size() == 1;
+  const bool was_alone = one && retry->suspect && retry->level == 0;
+  const bool company = !one || (suspected > 1 && !was_alone && !crash.task_known);
+  retry->level = LevelAfterLoss(*retry, company ? suspected : 1, Overdue(crash));
+  retry->suspect = true;
+  const bool named = !company && (crash.task_known || tasks.size() == 1);
+  const bool counts =
+      company ? retry->strikes == 0 && !Overdue(crash) : was_alone || !Overdue(crash);
+  if (!named && counts) ++retry->strikes;
   LeavesRetried record = RecordOf(job, leaves, *retry);
-  const bool named = leaves.size() == 1 && (crash.task_known || tasks.size() == 1);
   if (named) {
     record.task_known = true;
     record.task = tasks.size() == 1 ? tasks.begin : crash.task;
     uint32_t& strikes = retry->tasks[record.task];
     strikes = Overdue(crash) ? kOverdue : strikes + 1;
     record.task_strikes = strikes;
-  } else if (was_alone || !Overdue(crash)) {
-    record.strikes = ++retry->strikes;
   }
-  turn.state.counters.strikes += leaves.size();
+  if (named || counts) turn.state.counters.strikes += leaves.size();
   turn.Record(std::move(record));
-  return retry->strikes >= job.crash_limit() || GivenUpTasks(job, *retry).size() == tasks.size();
+  if (company) return false;
+  return (was_alone && !named && retry->strikes >= job.crash_limit()) ||
+         GivenUpTasks(job, *retry).size() == tasks.size();
 }
 
 // Leaves with equal attributes had started and not finished.
@@ -146,7 +159,7 @@ void Strike(Turn& turn, Job& job, LeafRange leaves, Retry retry, uint32_t attemp
 }
 
 // What a crash means for leaves that were held: those around a known task are free of blame.
-void Blame(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt, const Crash& crash) {
+void Blame(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt, Crash crash) {
   const auto strike = [&](LeafRange part) {
     while (!part.empty()) {
       const RetryTable::Found found = job.retries.Find(part.begin, part);
@@ -155,9 +168,9 @@ void Blame(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt, const Crash
       part.begin = found.leaves.end;
     }
   };
-  if (!crash.task_known) return strike(leaves);
   const uint64_t leaf = job.tree().LeafOfTask(crash.task);
-  if (leaf < leaves.begin || leaf >= leaves.end) return strike(leaves);
+  crash.task_known &= leaves.begin <= leaf && leaf < leaves.end;
+  if (!crash.task_known) return strike(leaves);
   RequeueAfterLoss(turn, job, {leaves.begin, leaf}, attempt);
   strike({leaf, leaf + 1});
   RequeueAfterLoss(turn, job, {leaf + 1, leaves.end}, attempt);
@@ -248,7 +261,10 @@ void RetryAfterFailure(Turn& turn, Job& job, LeafRange leaf, uint32_t attempt) {
   retry.attempt = std::max(retry.attempt, attempt) + 1;
   ++retry.failures;
   // Where outputs are reduced, it runs alone: its next failure shall spoil no other leaf's partial.
-  retry.suspect = retry.suspect || job.reduction != ReductionKind::kNone;
+  if (job.reduction != ReductionKind::kNone) {
+    retry.suspect = true;
+    retry.level = 0;
+  }
   turn.Record(RecordOf(job, leaf, retry));
   job.retried_tasks += job.tree().Tasks(leaf).size();
   FreeLeaves(turn, job, leaf);

@@ -86,6 +86,7 @@ void MasterCore::CheckInvariants() const {
     CHECK_EQ(job->measured, measured);
     CHECK_EQ(job->leaves_per_second > 0, measured > 0);
     if (job->ready) CHECK_EQ(state_.classes[job->job_class].ready.at(job->rank), job.get());
+    CHECK_EQ(state_.suspect_jobs.contains(id), !job->free_suspects.empty());
     CHECK_EQ(state_.tails.contains(id), !job->ended() && job->free.empty() &&
                                             job->free_suspects.empty() && !job->leases.empty());
   }

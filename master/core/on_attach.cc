@@ -135,10 +135,10 @@ class Adoption {
   void AdoptEqual(Job& job, LeafRange leaves, const Retry* retry, const HeldLeaves& held) {
     const bool suspect = retry != nullptr && retry->suspect;
     (suspect ? job.free_suspects : job.free).Remove(leaves);
-    const uint64_t bound = job.spec().max_lease_leaves;
+    uint64_t most = job.spec().max_lease_leaves > 0 ? job.spec().max_lease_leaves : leaves.size();
+    if (suspect) most = std::min(most, uint64_t{1} << retry->level);
     uint64_t first = leaves.begin;
     while (first < leaves.end) {
-      const uint64_t most = suspect ? 1 : bound > 0 ? bound : leaves.end - first;
       const Node node = job.tree().LargestNodeAt(first, most, leaves);
       LeaseRun run{.begin = first,
                    .end = job.tree().Leaves(node).end,

@@ -20,7 +20,8 @@ struct Limits {
   uint64_t leases_per_worker_max = 2048;  // In flight, whatever the worker says it takes.
   uint64_t held_leases_max = 131'072;     // By one worker, those waiting in accumulators included.
   uint64_t failures_listed_max = 65'536;  // Task failures listed in one record; all are counted.
-  uint64_t name_bytes_max = 256;          // Of a worker.
+  uint64_t suspects_looked_at_max = 16'384;  // Runs of them, for those that run together next.
+  uint64_t name_bytes_max = 256;             // Of a worker.
 };
 
 struct Options {

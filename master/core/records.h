@@ -66,7 +66,8 @@ struct LeavesRetried {
   uint32_t attempt = 0;   // the next run's
   uint32_t failures = 0;  // runs that ended with a task's own failure, so far
   uint32_t strikes = 0;   // crashes whose task is not known, so far
-  bool suspect = false;   // runs alone
+  bool suspect = false;   // runs with nothing beside it …
+  uint8_t level = 0;      // … but other suspects: 2^level leaves at most, together
   bool task_known = false;
   uint64_t task = 0;
   uint32_t task_strikes = 0;  // crashes in this task, so far

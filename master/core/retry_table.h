@@ -6,6 +6,9 @@
 // Blame: `strikes` counts crashes in the leaf whose task is not known; `tasks` those that name it.
 // Together they count against the job's crash limit.
 //
+// Suspects are bisected: so many leaves of them, of one owner's jobs, may run together, and nothing
+// beside them. What is lost again runs in halves of that; what is not has cleared itself.
+//
 // Thread-safety: as a container. Invariant: only entries of one leaf have `tasks`.
 #ifndef TANDEM_MASTER_CORE_RETRY_TABLE_H_
 #define TANDEM_MASTER_CORE_RETRY_TABLE_H_
@@ -23,9 +26,12 @@ struct Retry {
   uint32_t failures = 0;
   uint32_t strikes = 0;
   bool suspect = false;
+  uint8_t level = 0;  // Of suspects: at most 2^level leaves run together; 0: a leaf alone.
   absl::btree_map<uint64_t, uint32_t> tasks;  // Strikes by task.
   friend bool operator==(const Retry&, const Retry&) = default;
 };
+// So high is no level, whoever says it.
+inline constexpr uint32_t kSuspectLevelMax = 40;
 
 class RetryTable {
  public:

@@ -7,6 +7,7 @@
 #include "master/core/large_leaves.h"
 #include "master/core/merging.h"
 #include "master/core/recall.h"
+#include "master/core/suspects.h"
 #include "master/core/turn.h"
 
 namespace tandem::master {
@@ -23,7 +24,8 @@ bool Unfit(const Turn& turn, const Worker& worker, const Job& job) {
   return true;
 }
 
-// Has the job something free that this worker may have now? Suspects run one at a time.
+// Has the job something free that this worker may have now? Suspects that may not run together run
+// one after the other.
 bool HasFor(const Turn& turn, const Job& job, const Worker& worker) {
   if (!HasMemory(worker, job) || Unfit(turn, worker, job)) return false;
   return !job.free.empty() || (!job.free_suspects.empty() && worker.suspects == 0) ||
@@ -56,7 +58,8 @@ Job* BestJob(const Turn& turn, const Worker& worker) {
   return best;
 }
 
-void SendGrant(Turn& turn, Job& job, Worker& worker, const LeaseRun& run, const Retry* retry) {
+void SendGrant(Turn& turn, Job& job, Worker& worker, const LeaseRun& run, const Retry* retry,
+               uint64_t suspect_set = 0) {
   State& state = turn.state;
   Describe(turn, job, worker);
   BookLease(turn, job, worker, run);
@@ -73,15 +76,16 @@ void SendGrant(Turn& turn, Job& job, Worker& worker, const LeaseRun& run, const 
     turn.MarkDirty(job);
   }
   turn.out.to_workers.push_back(
-      {worker.id, Grant{.job = job.id,
-                        .first_n = run.first_n,
-                        .first_leaf = run.first_leaf,
-                        .level = run.level,
-                        .count = count,
-                        .attempt = run.attempt,
-                        .suspect = run.suspect,
-                        .skip_tasks = retry == nullptr ? std::vector<uint64_t>()
-                                                       : GivenUpTasks(job, *retry)}});
+      {worker.id,
+       Grant{.job = job.id,
+             .first_n = run.first_n,
+             .first_leaf = run.first_leaf,
+             .level = run.level,
+             .count = count,
+             .attempt = run.attempt,
+             .suspect = run.suspect,
+             .skip_tasks = retry == nullptr ? std::vector<uint64_t>() : GivenUpTasks(job, *retry),
+             .suspect_set = suspect_set}});
 }
 
 LeaseRun NewRun(State& state, const Worker& worker, LeafRange leaves, uint8_t level,
@@ -99,12 +103,25 @@ LeaseRun NewRun(State& state, const Worker& worker, LeafRange leaves, uint8_t le
   return run;
 }
 
-void GrantSuspect(Turn& turn, Job& job, Worker& worker) {
-  const uint64_t leaf = job.free_suspects.first().begin;
-  const LeafRange leaves{leaf, leaf + 1};
-  job.free_suspects.Remove(leaves);
-  const Retry* retry = job.retries.Find(leaf, leaves).retry;
-  SendGrant(turn, job, worker, NewRun(turn.state, worker, leaves, 0, retry), retry);
+// Those that run together are one set, by the number of its first lease.
+void GrantSuspects(Turn& turn, Job& first, Worker& worker) {
+  State& state = turn.state;
+  const auto room = static_cast<int64_t>(worker.max_leases) - worker.busy_leases();
+  const std::vector<SuspectNode> nodes = NextSuspects(
+      state, first, static_cast<size_t>(std::max<int64_t>(room, 1)), [&](const Job& job) {
+        return job.ready && Fits(worker, state.classes[job.job_class]) && HasMemory(worker, job) &&
+               !Unfit(turn, worker, job);
+      });
+  const uint64_t set = nodes.size() > 1 ? state.next_n : 0;
+  for (const SuspectNode& suspect : nodes) {
+    Job& job = *suspect.job;
+    const LeafRange leaves = job.tree().Leaves(suspect.node);
+    job.free_suspects.Remove(leaves);
+    const Retry* retry = job.retries.Find(leaves.begin, leaves).retry;
+    SendGrant(turn, job, worker, NewRun(state, worker, leaves, suspect.node.level, retry), retry,
+              set);
+    RefreshReady(state, job);
+  }
 }
 
 void GrantLarge(Turn& turn, Job& job, Worker& worker) {
@@ -140,8 +157,7 @@ uint64_t GrantRun(Turn& turn, Job& job, Worker& worker, uint64_t lease_leaves, u
 // True if something was granted.
 bool GrantSome(Turn& turn, Job& job, Worker& worker) {
   if (!job.free_suspects.empty() && worker.suspects == 0) {
-    GrantSuspect(turn, job, worker);
-    RefreshReady(turn.state, job);
+    GrantSuspects(turn, job, worker);
     return true;
   }
   if (HasLarge(job, worker)) {

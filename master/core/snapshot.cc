@@ -79,7 +79,7 @@ void HashJob(const Job& job, Hasher& h) {
   const auto flush = [&] {
     if (last == nullptr) return;
     for (uint64_t v : {run.begin, run.end, uint64_t{last->attempt}, uint64_t{last->failures},
-                       uint64_t{last->strikes}, uint64_t{last->suspect}}) {
+                       uint64_t{last->strikes}, uint64_t{last->suspect}, uint64_t{last->level}}) {
       h.Add(v);
     }
     for (const auto& [task, strikes] : last->tasks) {
@@ -106,7 +106,8 @@ void SnapshotRetries(const Job& job, std::vector<Record>* records) {
                          .attempt = retry.attempt,
                          .failures = retry.failures,
                          .strikes = retry.strikes,
-                         .suspect = retry.suspect};
+                         .suspect = retry.suspect,
+                         .level = retry.level};
     if (retry.tasks.empty()) records->push_back(record);
     for (const auto& [task, strikes] : retry.tasks) {
       record.task_known = true;

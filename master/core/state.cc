@@ -47,6 +47,11 @@ void RefreshReady(State& state, Job& job) {
   const bool free = !job.ended() && job.anything_free();
   const bool wanted = free && state.MayRun(job) && !(job.recovered && state.recovering());
   RefreshTail(state, job);
+  if (!job.free_suspects.empty()) {
+    state.suspect_jobs.insert(job.id);
+  } else if (!state.suspect_jobs.empty()) {
+    state.suspect_jobs.erase(job.id);
+  }
   if (job.ready && !wanted) {
     ready.erase(job.rank);
     job.ready = false;

@@ -79,8 +79,9 @@ struct State {
   std::vector<KernelEntry> kernels;
   absl::btree_map<std::string, size_t> kernel_index;  // By identity.
   std::vector<JobClass> classes;
-  absl::btree_set<JobId> merge_ready;  // With partials to merge.
-  absl::btree_set<JobId> tails;        // Unfinished, nothing free: what is out may be stolen.
+  absl::btree_set<JobId> merge_ready;   // With partials to merge.
+  absl::btree_set<JobId> tails;         // Unfinished, nothing free: what is out may be stolen.
+  absl::btree_set<JobId> suspect_jobs;  // With free suspects.
   absl::btree_map<int32_t, double>
       served;  // By priority: what the job last picked had been served.
   std::set<std::pair<MonoTime, WorkerId>> timers;

@@ -28,7 +28,7 @@ void BookLease(Turn& turn, Job& job, Worker& worker, const LeaseRun& run) {
   worker.load.Add(job.spec().priority, leases, seconds);
   job.outstanding_seconds += seconds;
   Recharge(turn.state, job, worker, at);
-  if (run.suspect) worker.suspects += static_cast<uint32_t>(leaves);
+  if (run.suspect) worker.suspects += leaves;
   job.workers.insert(worker.id);
 }
 
@@ -51,7 +51,7 @@ void ReleaseLease(Turn& turn, Job& job, Worker& worker, uint64_t leaves, int64_t
   worker.load.Add(job.spec().priority, -leases, -seconds);
   // What leaves an accumulator is committed first.
   if (at.parked > 0) Park(worker, at, at.parked > leaves ? at.parked - leaves : 0);
-  if (suspect) worker.suspects -= static_cast<uint32_t>(leaves);
+  if (suspect) worker.suspects -= leaves;
   job.outstanding_seconds = std::max(0.0, job.outstanding_seconds - seconds);
   turn.Touch(worker);
 }
@@ -74,7 +74,8 @@ void RequeueAfterLoss(Turn& turn, Job& job, LeafRange leaves, uint32_t attempt) 
                               .attempt = std::max(old.attempt, attempt) + 1,
                               .failures = old.failures,
                               .strikes = old.strikes,
-                              .suspect = old.suspect});
+                              .suspect = old.suspect,
+                              .level = old.level});
     const TaskRange tasks = job.tree().Tasks(found.leaves);
     job.retried_tasks += tasks.size();
     FreeLeaves(turn, job, found.leaves);

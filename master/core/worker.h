@@ -128,7 +128,7 @@ struct Worker {
   int64_t parked_leases = 0;  // … of which so much waits in accumulators.
   int64_t parked_ns = 0;      // Whole, so that sums leave no remainder.
   uint32_t merges = 0;        // Outstanding.
-  uint32_t suspects = 0;      // Suspect leaves outstanding.
+  uint64_t suspects = 0;      // Suspect leaves outstanding.
 
   int64_t busy_leases() const { return load.leases() - parked_leases; }
   bool attached() const { return std::holds_alternative<Attached>(phase); }

@@ -1,5 +1,6 @@
 #include "master/server/records.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -95,6 +96,7 @@ struct Encoder {
     retried->set_attempt(from.attempt);
     retried->set_strikes(from.strikes);
     retried->set_suspect(from.suspect);
+    retried->set_suspect_level(from.level);
     retried->set_task_known(from.task_known);
     retried->set_task(from.task);
     retried->set_task_strikes(from.task_strikes);
@@ -163,6 +165,7 @@ LeavesRetried DecodeRetried(const journal::v1::LeavesRetried& from) {
           .failures = from.failures(),
           .strikes = from.strikes(),
           .suspect = from.suspect(),
+          .level = static_cast<uint8_t>(std::min(from.suspect_level(), kSuspectLevelMax)),
           .task_known = from.task_known(),
           .task = from.task(),
           .task_strikes = from.task_strikes()};

@@ -135,6 +135,22 @@ class KernelPathTest(unittest.TestCase):
                 self.assertEqual(file.read(), text)
         self.assertEqual(cluster.counters().get("worker_executors_lost_total", 0), 0)
 
+    def test_one_guilty_task_of_many_in_flight_is_found_by_halves(self):
+        cluster = self.cluster("--kernel-path", TROUBLE, "--emulated-gpus", "1")
+        tasks = 200_000
+        x = trouble_at(cluster, "x", tasks, 123_456)
+        for device in ("gpu", "cpu"):
+            before = cluster.counters().get("worker_executors_lost_total", 0)
+            job = cluster.submit("crasher", x, "--grain", "1", "--device", device, "--allow-failed")
+            cluster.tandem("job", "wait", str(job))
+            state = cluster.job(job)
+            self.assertEqual((state["state"], state["tasks_done"], state["tasks_failed"]), ("SUCCEEDED", tasks, 1), state)
+            self.assertRegex(cluster.tandem("job", "failures", str(job))[0], "123456 .*CRASH_LIMIT")
+            # log2 of the tasks until it is alone, and then the crash limit; leases of nodes, not one a task.
+            lost = cluster.counters().get("worker_executors_lost_total", 0) - before
+            self.assertLessEqual(lost, 18 + 3, device)
+            self.assertLess(state["leases"], tasks / 20, device)
+
     def test_a_kernel_that_never_returns_ends_at_its_time_limit_and_its_neighbours_finish(self):
         cluster = self.cluster("--kernel-path", TROUBLE)
         worker = cluster.workers["w"].pid

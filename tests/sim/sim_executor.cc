@@ -16,11 +16,12 @@ LeafRange RangeOf(const LeafInterval& leaves) {
 }  // namespace
 
 SimExecutor::SimExecutor(World* world, worker::ExecutorId id, std::string owner, uint32_t groups,
-                         absl::Duration task_time, Emit emit)
+                         absl::Duration task_time, bool merges, Emit emit)
     : world_(world),
       id_(id),
       owner_(std::move(owner)),
       task_time_(task_time),
+      merges_(merges),
       emit_(std::move(emit)),
       groups_(groups) {}
 
@@ -309,13 +310,18 @@ worker::Suspect SimExecutor::SuspectOf(const Piece& piece, std::optional<uint64_
 std::vector<worker::Suspect> SimExecutor::StartPage() {
   std::vector<worker::Suspect> suspects;
   for (const Group& group : groups_) {
-    if (group.queue.empty() || group.queue.front().merge) continue;
-    const Piece& piece = group.queue.front();
-    if (SetupCrashes(piece.job)) continue;
-    const TaskRange tasks = jobs_.at(piece.job).bound->tree.Tasks(RangeOf(piece.leaves));
-    const bool killer = poison_.has_value() && Poison(piece) == poison_ &&
-                        tasks.begin <= *poison_ && *poison_ < tasks.end;
-    suspects.push_back(SuspectOf(piece, killer ? poison_ : std::nullopt));
+    for (const Piece& piece : group.queue) {
+      if (piece.merge || SetupCrashes(piece.job)) break;
+      if (merges_ && !piece.suspect) {
+        suspects.push_back({piece.job, piece.leaves});
+        continue;
+      }
+      const TaskRange tasks = jobs_.at(piece.job).bound->tree.Tasks(RangeOf(piece.leaves));
+      const bool killer = poison_.has_value() && Poison(piece) == poison_ &&
+                          tasks.begin <= *poison_ && *poison_ < tasks.end;
+      suspects.push_back(SuspectOf(piece, killer ? poison_ : std::nullopt));
+      break;
+    }
   }
   return suspects;
 }

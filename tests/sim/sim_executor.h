@@ -27,9 +27,10 @@ namespace tandem::sim {
 class SimExecutor : public std::enable_shared_from_this<SimExecutor> {
  public:
   using Emit = std::function<void(worker::Event)>;
-  // `task_time`: of one task on one group.
+  // `task_time`: of one task on one group. `merges`: as a GPU it runs whatever is queued in one
+  // launch, so that its start page tells nothing of it apart.
   SimExecutor(World* world, worker::ExecutorId id, std::string owner, uint32_t groups,
-              absl::Duration task_time, Emit emit);
+              absl::Duration task_time, bool merges, Emit emit);
 
   void SetUp(JobId job, std::shared_ptr<const BoundJob> bound);
   void Run(const worker::RunPiece& run);
@@ -93,6 +94,7 @@ class SimExecutor : public std::enable_shared_from_this<SimExecutor> {
   worker::ExecutorId id_;
   std::string owner_;
   absl::Duration task_time_;
+  bool merges_;
   Emit emit_;
   bool alive_ = true;
   std::vector<Group> groups_;

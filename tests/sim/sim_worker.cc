@@ -229,10 +229,11 @@ void SimWorker::ToExecutor(const worker::StartExecutor& e) {
   if (e.device == DeviceName(kFast)) task_time /= 10;
   if (!cpu && e.device != DeviceName(kFast)) task_time *= 10;
   const uint32_t groups = cpu ? 2 : 1;
-  executors_[e.executor] = std::make_shared<SimExecutor>(
-      world_, e.executor, e.owner, groups, task_time, [this, life = life_](worker::Event event) {
-        if (up_ && life == life_) OnEvent(std::move(event));
-      });
+  executors_[e.executor] =
+      std::make_shared<SimExecutor>(world_, e.executor, e.owner, groups, task_time, /*merges=*/!cpu,
+                                    [this, life = life_](worker::Event event) {
+                                      if (up_ && life == life_) OnEvent(std::move(event));
+                                    });
   Later(world_->Random(absl::Milliseconds(1), absl::Milliseconds(20)), [this, e, groups, cpu] {
     const auto it = executors_.find(e.executor);
     if (it == executors_.end() || !it->second->alive()) return;

@@ -190,7 +190,8 @@ uint64_t WorkerCore::Ask(JobState* job, uint32_t index, PoolEnd end, MonoTime no
   }
   const LeaseRun& next = end == PoolEnd::kFront ? job->pool.front() : job->pool.back();
   if (!Holds(lane.device, next)) return 0;
-  if (next.suspect || next.need_bytes > 0) return 1;
+  if (next.need_bytes > 0) return 1;
+  if (next.suspect) return std::min(uint64_t{1} << next.level, job->piece_leaves_max);
   const Puller::Decision decision =
       pulls.puller.Ask(index, now, {job->pool.leaves(), job->share_leaves});
   look_again_ = std::min(look_again_, decision.look_again);
@@ -216,7 +217,7 @@ void WorkerCore::TellFinished(const PieceFinished& event, MonoTime now) {
   if (piece.is_void || piece.merge != nullptr) return;
   JobState& job = jobs_.at(piece.job);
   const DeviceIndex device = lanes_[piece.lane].device;
-  // A suspect runs in sub-intervals, which says little of others.
+  // A suspect runs apart from others and perhaps task by task, which says little of them.
   const auto launch =
       piece.run.suspect || event.first_launch ? Puller::Launch::kFirst : Puller::Launch::kWarm;
   Puller& puller = job.pulls->puller;

@@ -45,7 +45,7 @@ OwnersExecutor* WorkerCore::ExecutorFor(OwnerState* owner, const PullLane& lane)
 
 bool WorkerCore::CanFeed(OwnerState* owner, const PullLane& lane) const {
   const OwnersExecutor* executor = ExecutorFor(owner, lane);
-  if (executor == nullptr || executor->alone) return false;
+  if (executor == nullptr || (executor->alone && !executor->suspect_set.valid())) return false;
   return !owner->runnable.empty() || (lane.device == kCpuDevice && !owner->merges.empty());
 }
 
@@ -59,6 +59,19 @@ bool WorkerCore::NothingBeside(const OwnersExecutor& executor) const {
 bool WorkerCore::RunsAlone(const JobState& job, PoolEnd end) const {
   const LeaseRun& run = end == PoolEnd::kFront ? job.pool.front() : job.pool.back();
   return run.suspect || job.losses >= options_.losses_apart;
+}
+
+// Is one of the set that runs on the executor next at an end of the job's pool?
+bool WorkerCore::IsOfItsSet(const OwnersExecutor& executor, const JobState& job) const {
+  return executor.suspect_set.valid() && (job.pool.front().suspect_set == executor.suspect_set ||
+                                          job.pool.back().suspect_set == executor.suspect_set);
+}
+
+// May the job's next piece join what runs on the executor?
+bool WorkerCore::MayJoin(const OwnersExecutor& executor, const JobState& job, PoolEnd end) const {
+  const LeaseRun& run = end == PoolEnd::kFront ? job.pool.front() : job.pool.back();
+  if (executor.alone) return run.suspect_set.valid() && run.suspect_set == executor.suspect_set;
+  return !RunsAlone(job, end) || NothingBeside(executor);
 }
 
 absl::InlinedVector<OwnerState*, 4> WorkerCore::OwnersFor(const PullLane& lane, MonoTime now) {
@@ -81,7 +94,8 @@ absl::InlinedVector<OwnerState*, 4> WorkerCore::OwnersFor(const PullLane& lane, 
 bool WorkerCore::Feed(uint32_t index, MonoTime now, Effects* effects) {
   PullLane& lane = lanes_[index];
   for (OwnerState* owner : OwnersFor(lane, now)) {
-    if (lane.device == kCpuDevice && !owner->merges.empty()) {
+    const bool merges = lane.device == kCpuDevice && !owner->merges.empty();
+    if (merges && !owner->executors[kCpuDevice].alone) {
       PullMerge(owner, index, now, effects);
     } else if (!PullPiece(owner, index, now, effects)) {
       continue;
@@ -129,13 +143,13 @@ bool WorkerCore::PullPiece(OwnerState* owner, uint32_t lane, MonoTime now, Effec
   OwnersExecutor* executor = ExecutorFor(owner, lanes_[lane]);
   for (const auto& [order, id] : owner->runnable) {
     JobState& job = jobs_.at(id);
-    if (!Eligible(job, executor->device)) {
+    if (!Eligible(job, executor->device) || (executor->alone && !IsOfItsSet(*executor, job))) {
       if (--looks == 0) return false;
       continue;
     }
     TellPuller(&job, now);
     const PoolEnd end = EndAt(job, executor->device);
-    if (RunsAlone(job, end) && !NothingBeside(*executor)) return false;  // what runs ends first
+    if (!MayJoin(*executor, job, end)) return false;  // what runs ends first
     if (const uint64_t leaves = Ask(&job, lane, end, now); leaves > 0) {
       StartPiece(&job, lane, leaves, end, now, effects);
       return true;
@@ -158,6 +172,7 @@ void WorkerCore::StartPiece(JobState* job, uint32_t lane, uint64_t leaves_max, P
   piece.end = end;
   executor->alone |= alone;
   piece.run = front ? job->pool.TakeFront(leaves) : job->pool.TakeBack(leaves);
+  if (alone) executor->suspect_set = piece.run.suspect_set;
   Predict(job, static_cast<double>(leaves * job->tree.grain()), &piece);
   job->pulls->puller.Took(lane, id, leaves, now);
   TakeTurn(job);
@@ -173,7 +188,7 @@ void WorkerCore::StartPiece(JobState* job, uint32_t lane, uint64_t leaves_max, P
   run.leaves = piece.run.leaves;
   run.attempt = piece.run.attempt;
   run.group = lanes_[lane].number;
-  run.suspect = piece.run.suspect;
+  run.suspect = piece.run.task_by_task();
   run.inline_bytes_max =
       std::min(options_.inline_bytes_max, piece.run.Leases() * options_.inline_bytes_per_lease);
   if (piece.run.skip_tasks != nullptr) {

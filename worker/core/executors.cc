@@ -43,7 +43,7 @@ void WorkerCore::On(PieceFinished event, MonoTime now, Effects* effects) {
   counters_.leaves += piece.run.count();
   const TaskRange range = job->tree.Tasks(LeafRange{piece.run.first(), piece.run.end()});
   JobOnDevice& on = OnDevice(job, device);
-  // A suspect runs in sub-intervals, which says little of others.
+  // A suspect runs apart from others and perhaps task by task, which says little of them.
   if (!event.first_launch && !piece.run.suspect) {
     Learn(job, device, static_cast<double>(range.size()), event, now);
   }

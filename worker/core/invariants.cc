@@ -18,7 +18,9 @@ void WorkerCore::CheckInvariants() const {
     CHECK_EQ(lanes_[piece.lane].device, executor.device);
     CHECK_EQ(piece.merge == nullptr, piece.run.count() > 0);
     if (piece.run.suspect) CHECK(piece.alone);
-    if (piece.alone) CHECK(executor.alone && executor.in_flight == 1);
+    CHECK_EQ(piece.alone, executor.alone);
+    if (piece.alone && executor.in_flight > 1) CHECK(executor.suspect_set.valid());
+    if (piece.alone) CHECK(piece.run.suspect_set == executor.suspect_set);
     voids[piece.executor] += piece.is_void ? 1 : 0;
     if (piece.is_void || piece.merge != nullptr) continue;
     CHECK(jobs_.contains(piece.job));

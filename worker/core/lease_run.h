@@ -23,6 +23,7 @@ struct LeaseRun {
   uint64_t base_leaf = 0;  // others follow, 2^level leaves each.
   uint8_t level = 0;
   bool suspect = false;
+  LeaseId suspect_set;  // n not 0: other suspects of this set may run beside it
   uint32_t attempt = 0;
   uint64_t need_bytes = 0;  // 0, or what a device's budget must be: a smaller one was too small
   std::shared_ptr<const std::vector<uint64_t>> skip_tasks;  // of the whole grant; may be null
@@ -31,6 +32,7 @@ struct LeaseRun {
   uint64_t end() const { return leaves.first + leaves.count; }
   uint64_t count() const { return leaves.count; }
   uint64_t NumberOf(uint64_t leaf) const { return base.n + ((leaf - base_leaf) >> level); }
+  bool task_by_task() const { return suspect && !suspect_set.valid() && leaves.count == 1; }
   LeaseId lease() const { return {base.epoch, NumberOf(leaves.first)}; }
   // How many leases it touches. REQUIRES: not empty.
   uint64_t Leases() const { return NumberOf(end() - 1) - NumberOf(first()) + 1; }
@@ -62,6 +64,7 @@ struct LeaseRun {
     run.base_leaf = grant.first_leaf;
     run.level = grant.level;
     run.suspect = grant.suspect;
+    if (grant.suspect && grant.suspect_set != 0) run.suspect_set = {epoch, grant.suspect_set};
     run.attempt = grant.attempt;
     const uint64_t room = leaf_count - std::min(leaf_count, grant.first_leaf);
     const bool fits = grant.count <= (room >> grant.level);

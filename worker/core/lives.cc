@@ -105,6 +105,8 @@ void WorkerCore::On(ExecutorLost event, MonoTime now, Effects* effects) {
 WorkerCore::LostPieces WorkerCore::LosePieces(OwnersExecutor* executor, const ExecutorLost& event,
                                               Effects* effects) {
   LostPieces result;
+  uint64_t suspected = 0;
+  for (const Suspect& suspect : event.suspects) suspected += suspect.leaves.count;
   std::vector<PieceId> lost;
   for (const auto& [id, piece] : pieces_) {
     if (piece.executor == executor) lost.push_back(id);
@@ -119,7 +121,7 @@ WorkerCore::LostPieces WorkerCore::LosePieces(OwnersExecutor* executor, const Ex
       LoseMerge(std::move(piece), event, effects);
       result.explained = true;  // A merge has a bound of its own.
     } else {
-      const bool begun = LosePiece(std::move(piece), event, effects);
+      const bool begun = LosePiece(std::move(piece), event, suspected, effects);
       (begun ? result.begun : result.waiting).insert(job);
     }
   }
@@ -158,7 +160,8 @@ void WorkerCore::PlanRestart(OwnersExecutor* executor, bool explained, MonoTime 
 }
 
 // Suspects get the blame, one report each; everything else of the piece runs again.
-bool WorkerCore::LosePiece(InFlightPiece piece, const ExecutorLost& event, Effects* effects) {
+bool WorkerCore::LosePiece(InFlightPiece piece, const ExecutorLost& event, uint64_t suspected,
+                           Effects* effects) {
   bool explained = false;
   std::vector<Suspect> suspects;
   for (const Suspect& suspect : event.suspects) {
@@ -178,7 +181,15 @@ bool WorkerCore::LosePiece(InFlightPiece piece, const ExecutorLost& event, Effec
       leaf = blamed.end();
       explained = true;
       counters_.suspects += blamed.count();
-      Blame(piece.job, std::move(blamed), suspect, event.how, effects);
+      OutItem item;
+      item.kind = OutItem::Kind::kCrash;
+      item.job = piece.job;
+      item.runs.push_back(std::move(blamed));
+      item.task_known = suspect.task_known;
+      item.task = suspect.task;
+      item.suspected_leaves = suspected;
+      item.text = event.how;
+      outbox_.Add(std::move(item), 0, {}, effects);
     }
     rest.push_back(of.Within(leaf, of.end()));
   }
@@ -190,18 +201,6 @@ bool WorkerCore::LosePiece(InFlightPiece piece, const ExecutorLost& event, Effec
     }
   }
   return explained;
-}
-
-void WorkerCore::Blame(JobId job, LeaseRun run, const Suspect& suspect, const std::string& how,
-                       Effects* effects) {
-  OutItem item;
-  item.kind = OutItem::Kind::kCrash;
-  item.job = job;
-  item.runs.push_back(std::move(run));
-  item.task_known = suspect.task_known;
-  item.task = suspect.task;
-  item.text = how;
-  outbox_.Add(std::move(item), 0, {}, effects);
 }
 
 void WorkerCore::LoseMerge(InFlightPiece piece, const ExecutorLost& event, Effects* effects) {

@@ -206,8 +206,10 @@ void Outbox::FillReport(Entry* entry, tandem::Report* report) {
           {item.job, item.merge_n, entry->handle, item.tasks, item.merge_failed, item.text});
       return;
     case OutItem::Kind::kCrash:
-      report->crashes.push_back(
-          {item.job, item.runs.front().ToLeafRun(), item.task_known, item.task, item.text});
+      for (const LeaseRun& run : item.runs) {  // several, when a Welcome has divided it
+        report->crashes.push_back({item.job, run.ToLeafRun(), item.task_known, item.task, item.text,
+                                   item.suspected_leaves});
+      }
       return;
     case OutItem::Kind::kReturn:
       for (const LeaseRun& run : item.runs) {

@@ -45,7 +45,8 @@ struct OutItem {
   std::string text;  // a merge's error, a crash's signal
   bool task_known = false;
   uint64_t task = 0;
-  uint64_t gpu_need_bytes = 0;  // a return: no device here has so much for it …
+  uint64_t suspected_leaves = 0;  // by a crash
+  uint64_t gpu_need_bytes = 0;    // a return: no device here has so much for it …
   uint64_t gpu_budget_bytes = 0;
 };
 

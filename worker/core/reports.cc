@@ -56,12 +56,15 @@ void WorkerCore::MakeReports(MonoTime now, Effects* effects) {
   faults_.clear();
   if (!tells_former_life) return;
   former_life_report_ = last.number;
+  uint64_t suspected = 0;
+  for (const Suspect& suspect : former_life_) suspected += suspect.leaves.count;
   for (const Suspect& suspect : former_life_) {
     last.crashes.push_back({suspect.job,
                             {kFormerLife, suspect.leaves},
                             suspect.task_known,
                             suspect.task,
-                            "the end of its worker"});
+                            "the end of its worker",
+                            suspected});
   }
 }
 

@@ -84,7 +84,8 @@ struct OwnersExecutor {
   bool shrinks = false;           // pieces that have begun, too
   absl::btree_set<JobId> set_up;  // known to it
   uint32_t in_flight = 0;         // pieces and merges
-  bool alone = false;             // what runs shall harm nothing else: nothing runs beside it
+  bool alone = false;             // what runs shall harm nothing else: nothing runs beside it …
+  LeaseId suspect_set;            // … but what is of the same set of suspects
 
   uint32_t losses = 0;  // in a row: no piece was finished, and no start page says why
   MonoTime start_at;    // not before
@@ -201,7 +202,7 @@ struct InFlightPiece {
   absl::Duration predicted;          // infinite while nothing is known
   absl::Duration unproven;           // at its most, while its job is not measured
   bool is_void = false;              // its leases are gone: whatever comes of it is dropped
-  bool alone = false;                // nothing runs beside it
+  bool alone = false;                // nothing runs beside it but others of its set of suspects
   bool recalled = false;             // if it comes back unstarted it goes to the master
   PoolEnd end = PoolEnd::kFront;     // of the pool from which it was pulled
 };

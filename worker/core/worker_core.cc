@@ -280,7 +280,10 @@ bool WorkerCore::TakePiece(PieceId id, InFlightPiece* piece) {
     lane.predicted -= piece->predicted;
   }
   lane.unproven -= piece->unproven;
-  if (piece->alone) executor.alone = false;
+  if (executor.in_flight == 0) {
+    executor.alone = false;
+    executor.suspect_set = LeaseId();
+  }
   if (!piece->is_void && piece->merge == nullptr) {
     JobState* job = FindJob(piece->job);
     LeavePulls(job, id, *piece);

@@ -15,8 +15,8 @@
 // Thread-safety: one thread.
 // Invariants (checked by CheckInvariants): 1. a job is runnable exactly when its pool is not empty;
 // 2. counts of pieces and leaves equal what is in flight; 3. a lane holds at most pieces_per_group
-// pieces, or more small ones, all of one owner; 4. a suspect runs alone in its executor; 5. those
-// of Pool and Outbox.
+// pieces, or more small ones, all of one owner; 4. beside a suspect only others of its set run in
+// its executor; 5. those of Pool and Outbox.
 #ifndef TANDEM_WORKER_CORE_WORKER_CORE_H_
 #define TANDEM_WORKER_CORE_WORKER_CORE_H_
 
@@ -126,11 +126,10 @@ class WorkerCore {
   void On(PieceTooLarge event, MonoTime now, Effects* effects);  // too_large.cc
   void On(JobErrored event, MonoTime now, Effects* effects);
   // True: the start page says what of it had begun.
-  bool LosePiece(InFlightPiece piece, const ExecutorLost& event, Effects* effects);
+  bool LosePiece(InFlightPiece piece, const ExecutorLost& event, uint64_t suspected,
+                 Effects* effects);
   void CountLoss(JobId job, const ExecutorLost& event, MonoTime now, Effects* effects);
   void PlanRestart(OwnersExecutor* executor, bool explained, MonoTime now);
-  void Blame(JobId job, LeaseRun run, const Suspect& suspect, const std::string& how,
-             Effects* effects);
   void LoseMerge(InFlightPiece piece, const ExecutorLost& event, Effects* effects);
   void GiveUpOn(OwnersExecutor* executor, const std::string& how, MonoTime now, Effects* effects);
   void Learn(JobState* job, DeviceIndex device, double tasks, const PieceFinished& event,
@@ -158,6 +157,8 @@ class WorkerCore {
   bool RunsAlone(const JobState& job, PoolEnd end) const;
   // Would nothing else be lost with the executor?
   bool NothingBeside(const OwnersExecutor& executor) const;
+  bool IsOfItsSet(const OwnersExecutor& executor, const JobState& job) const;
+  bool MayJoin(const OwnersExecutor& executor, const JobState& job, PoolEnd end) const;
   bool HasRoom(const PullLane& lane) const;
   bool Feed(uint32_t lane, MonoTime now, Effects* effects);
   InFlightPiece* NewPiece(OwnersExecutor* executor, uint32_t lane, JobId job, MonoTime now,

@@ -33,7 +33,7 @@ Report MakeReport() {
   commit.tasks = 3;
   report.commits = {commit};
   report.merges = {{JobId(3), 77, Outputs({{2, std::string("x")}}), 5, 1, "out of memory"}};
-  report.crashes = {{JobId(4), {18, {6, 1}}, true, 13, "SIGSEGV"}};
+  report.crashes = {{JobId(4), {18, {6, 1}}, true, 13, "SIGSEGV", 4096}};
   report.returns = {{JobId(4), {19, {7, 3}}, 500, 400}};
   report.job_faults = {{JobId(5), "PATH_CHANGED: /data/x.npy", true}};
   report.rates = {{"saxpy", DeviceKind::kGpu, 1e9, 2e-6, "cuda:GPU-1", "k=21 m=3", 2e-9, 12e9, 11e9,
@@ -83,6 +83,7 @@ TEST(LeaseMessages, AReportArrivesAsItWasSent) {
   EXPECT_TRUE(got->crashes[0].task_known);
   EXPECT_EQ(got->crashes[0].task, 13u);
   EXPECT_EQ(got->crashes[0].signal, "SIGSEGV");
+  EXPECT_EQ(got->crashes[0].suspected_leaves, 4096u);
   EXPECT_EQ(got->crashes[0].run, (LeafRun{18, {6, 1}}));
   ASSERT_EQ(got->returns.size(), 1u);
   EXPECT_EQ(got->returns[0].run, (LeafRun{19, {7, 3}}));
@@ -97,7 +98,7 @@ TEST(LeaseMessages, AReportArrivesAsItWasSent) {
 }
 
 TEST(LeaseMessages, AGrantArrivesAsItWasSent) {
-  const Grant sent{JobId(7), 1000, 4096, 3, 2048, 2, true, {5, 9}};
+  const Grant sent{JobId(7), 1000, 4096, 3, 2048, 2, true, {5, 9}, 998};
   const absl::StatusOr<Grant> got = Travel<worker::v1::Grant>(sent);
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->job, JobId(7));
@@ -108,6 +109,7 @@ TEST(LeaseMessages, AGrantArrivesAsItWasSent) {
   EXPECT_EQ(got->attempt, 2u);
   EXPECT_TRUE(got->suspect);
   EXPECT_EQ(got->skip_tasks, (std::vector<uint64_t>{5, 9}));
+  EXPECT_EQ(got->suspect_set, 998u);
 }
 
 TEST(LeaseMessages, MergesRecallsAndHeldLeavesArriveAsTheyWereSent) {

@@ -187,6 +187,7 @@ class RandomLife {
           tree.Tasks(LeafRange{run.leaves.first, run.leaves.first + run.leaves.count});
       crash.task_known = rng_.Chance(0.5);
       crash.task = tasks.begin + rng_.Below(tasks.size());
+      if (rng_.Chance(0.5)) crash.suspected_leaves = rng_.Below(300);
       report->crashes.push_back(crash);
       return;
     }

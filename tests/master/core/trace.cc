@@ -32,7 +32,8 @@ struct RecordLine {
     if (r.failures > 0) text += StrCat(" failures ", r.failures);
     if (r.strikes > 0) text += StrCat(" strikes ", r.strikes);
     if (r.task_known) text += StrCat(" task ", r.task, " strikes ", r.task_strikes);
-    return text + (r.suspect ? " suspect" : "");
+    if (r.suspect) text += " suspect";
+    return text + (r.level > 0 ? StrCat(" level ", static_cast<int>(r.level)) : "");
   }
   std::string operator()(const JobCancelled& r) const { return StrCat("JobCancelled job ", r.job); }
   std::string operator()(const JobEnded& r) const {
@@ -59,6 +60,7 @@ std::string GrantText(const Grant& g) {
   std::string text = StrCat("job ", g.job, " n ", g.first_n, " leaf ", g.first_leaf, " level ",
                             static_cast<int>(g.level), " x", g.count, " attempt ", g.attempt);
   if (g.suspect) text += " suspect";
+  if (g.suspect_set > 0) text += StrCat(" of ", g.suspect_set);
   for (uint64_t task : g.skip_tasks) text += StrCat(" skip ", task);
   return text;
 }

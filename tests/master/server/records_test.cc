@@ -78,13 +78,14 @@ TEST(Records, EveryOtherKindArrivesAsItWasSent) {
   EXPECT_EQ(*got_merged.result.outputs, *done.outputs);
   EXPECT_EQ(got_merged.result.tasks, 60u);
 
-  const LeavesRetried retried{JobId(3), {5, 1}, 2, 1, 3, true, true, 44, 2};
+  const LeavesRetried retried{JobId(3), {5, 1}, 2, 1, 3, true, 17, true, 44, 2};
   const LeavesRetried got_retried = TravelOne(retried);
   EXPECT_EQ(got_retried.leaves, retried.leaves);
   EXPECT_EQ(got_retried.attempt, 2u);
   EXPECT_EQ(got_retried.failures, 1u);
   EXPECT_EQ(got_retried.strikes, 3u);
   EXPECT_TRUE(got_retried.suspect);
+  EXPECT_EQ(got_retried.level, 17);
   EXPECT_TRUE(got_retried.task_known);
   EXPECT_EQ(got_retried.task, 44u);
   EXPECT_EQ(got_retried.task_strikes, 2u);

@@ -160,6 +160,25 @@ TEST(WorkerBlameTest, ACrashBlamesTheSuspectsAndRunsTheRestAgain) {
   EXPECT_EQ(driver.pieces()[1].leaves, (LeafInterval{42, 58}));
 }
 
+TEST(WorkerBlameTest, EachCrashSaysHowManyAreSuspectedOfTheLoss) {
+  CoreDriver driver({}, /*groups=*/2);
+  driver.Attach({ConcatJob(1, 100, 0), ConcatJob(2, 100, 0)});
+  driver.DoAll({Granted{{JobId(1), 1, 0, 4, 1, 1, false, {}}},
+                Granted{{JobId(2), 2, 0, 2, 1, 1, false, {}}}});
+  ASSERT_FALSE(driver.pieces().empty());
+  uint64_t leaves = 0;
+  std::vector<Suspect> running;
+  for (const RunPiece& piece : driver.pieces()) {
+    running.push_back({piece.job, piece.leaves});
+    leaves += piece.leaves.count;
+  }
+  driver.Do(ExecutorLost{driver.pieces()[0].executor, "SIGTRAP", running});
+  ASSERT_THAT(driver.effects().reports, SizeIs(1));
+  const auto& crashes = driver.effects().reports[0].crashes;
+  ASSERT_THAT(crashes, SizeIs(running.size()));
+  for (const Crash& crash : crashes) EXPECT_EQ(crash.suspected_leaves, leaves);
+}
+
 TEST(WorkerBlameTest, AnExecutorThatNeverFinishesAnythingEndsInARefusalOfItsJobs) {
   CoreDriver driver;
   driver.Attach({ConcatJob(1, 100, 0)});

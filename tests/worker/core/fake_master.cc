@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/strings.h"
@@ -27,6 +28,7 @@ Grant FakeMaster::MakeGrant(JobId job, uint64_t first, uint8_t level, uint64_t c
 }
 
 void FakeMaster::GrantSome(std::vector<Event>* events) {
+  const uint64_t set = rng_->Chance(0.3) ? ++last_set_ : last_set_;  // of suspects
   for (auto& [id, job] : *jobs_) {
     if (rng_->Chance(0.5)) continue;
     std::vector<Leaf>& leaves = LeavesOf(id);
@@ -39,14 +41,16 @@ void FakeMaster::GrantSome(std::vector<Event>* events) {
         ++free;
       }
       // Aligned leases of one size, as many as fit and chance allows.
-      uint8_t level = leaves[first].suspect ? 0 : static_cast<uint8_t>(rng_->Below(5));
+      auto level = static_cast<uint8_t>(rng_->Below(5));
       while (level > 0 && (first % (uint64_t{1} << level) != 0 || (uint64_t{1} << level) > free)) {
         --level;
       }
       const uint64_t fit = std::max<uint64_t>(free >> level, 1);
       const uint64_t count =
           leaves[first].suspect ? 1 : rng_->Between(1, std::min<uint64_t>(fit, 30));
-      events->push_back(Granted{MakeGrant(id, first, level, count)});
+      Grant grant = MakeGrant(id, first, level, count);
+      if (grant.suspect && rng_->Chance(0.7)) grant.suspect_set = set;
+      events->push_back(Granted{std::move(grant)});
       break;
     }
   }

@@ -67,6 +67,7 @@ class FakeMaster {
   std::map<uint64_t, std::string> segments_;
   uint64_t epoch_ = 1;
   uint64_t next_n_ = 1;
+  uint64_t last_set_ = 1;
   uint64_t last_report_ = 0;
   std::vector<std::string> complaints_;
   uint64_t crashes_ = 0, returned_ = 0, commits_ = 0, late_ = 0, committed_ = 0;

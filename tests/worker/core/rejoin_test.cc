@@ -179,6 +179,23 @@ TEST(RejoinTest, ACrashWithoutAMasterIsReportedUnderTheNewLease) {
   EXPECT_EQ(driver.effects().reports[0].crashes[0].run, (LeafRun{60, {0, 1}}));
 }
 
+TEST(RejoinTest, ACrashOfLeavesThatCameUnderSeveralLeasesIsReportedForEachOfThem) {
+  CoreDriver driver;
+  driver.Attach({ConcatJob(1, 1000, /*cost_ns=*/1)});
+  driver.Give(1, 1, 0, 8);
+  const RunPiece piece = driver.pieces()[0];
+  ASSERT_EQ(piece.leaves.count, 8u);
+  driver.Do(Disconnected{});
+  driver.Do(ExecutorLost{piece.executor, "SIGTRAP", {{JobId(1), {0, 8}, false, 0}}});
+  driver.Attach({ConcatJob(1, 1000)}, {Adopt(1, 50, 0, 3), Adopt(1, 80, 3, 5)});
+  ASSERT_THAT(driver.effects().reports, SizeIs(1));
+  const auto& crashes = driver.effects().reports[0].crashes;
+  ASSERT_THAT(crashes, SizeIs(2));
+  EXPECT_EQ(crashes[0].run, (LeafRun{50, {0, 3}}));
+  EXPECT_EQ(crashes[1].run, (LeafRun{80, {3, 5}}));
+  EXPECT_EQ(crashes[1].suspected_leaves, 8u);
+}
+
 TEST(RejoinTest, AWorkerThatStoodStillBeyondItsLeasesKillsWhatRunsAndHoldsNothing) {
   CoreDriver driver;
   driver.Attach({ConcatJob(1, 1000, 0)});

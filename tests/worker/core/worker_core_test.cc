@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 TEST(WorkerCoreTest, NoExecutorIsStartedBeforeThereIsWork) {
@@ -300,6 +301,45 @@ TEST(WorkerCoreTest, ASuspectRunsAloneAndOneLeafAtATime) {
   EXPECT_EQ(driver.pieces()[0].leaves, (LeafInterval{11, 1}));
   driver.Do(driver.Finished(driver.pieces()[0]));
   EXPECT_THAT(driver.pieces(), SizeIs(4));  // everybody again
+}
+
+TEST(WorkerCoreTest, ALeaseOfSuspectsIsOnePieceWithNothingBesideIt) {
+  CoreDriver driver({}, /*groups=*/2);
+  driver.Attach({ConcatJob(1, 1000, 0)});
+  driver.Give(1, 10, 64, 2, /*level=*/5, /*suspect=*/true);
+  const std::vector<RunPiece> first = driver.pieces();
+  ASSERT_THAT(first, SizeIs(1));
+  EXPECT_EQ(first[0].leaves, (LeafInterval{64, 32}));
+  EXPECT_FALSE(first[0].suspect) << "not task by task";
+  driver.Give(1, 20, 0, 5);
+  EXPECT_THAT(driver.pieces(), IsEmpty());
+  driver.Do(driver.Finished(first[0]));
+  const std::vector<RunPiece> second = driver.pieces();
+  ASSERT_THAT(second, SizeIs(1));
+  EXPECT_EQ(second[0].leaves, (LeafInterval{96, 32}));
+  driver.Do(driver.Finished(second[0]));
+  EXPECT_THAT(driver.pieces(), Not(IsEmpty())) << "the others again";
+}
+
+TEST(WorkerCoreTest, SuspectsOfOneSetRunBesideEachOtherAndNothingElseDoes) {
+  CoreDriver driver({}, /*groups=*/2);
+  driver.Attach({ConcatJob(1, 100, 0), ConcatJob(2, 100, 0), ConcatJob(3, 100, 0)});
+  const auto suspect = [](uint64_t job, uint64_t n, uint64_t first, uint64_t set) {
+    return Granted{{JobId(job), n, first, 0, 1, 2, true, {}, set}};
+  };
+  driver.DoAll({suspect(1, 10, 0, 10), suspect(2, 11, 0, 10), suspect(2, 12, 7, 12),
+                Granted{{JobId(3), 20, 0, 0, 4, 1, false, {}}}});
+  const std::vector<RunPiece> set = driver.pieces();
+  ASSERT_THAT(set, SizeIs(2));
+  for (const RunPiece& piece : set) {
+    EXPECT_NE(piece.job, JobId(3));
+    EXPECT_EQ(piece.leaves, (LeafInterval{0, 1}));
+    EXPECT_FALSE(piece.suspect) << "in company there is no name to be had";
+  }
+  driver.Do(driver.Finished(set[0]));
+  EXPECT_THAT(driver.pieces(), IsEmpty()) << "one of the set still runs";
+  driver.Do(driver.Finished(set[1]));
+  EXPECT_THAT(driver.pieces(), Not(IsEmpty()));
 }
 
 TEST(WorkerCoreTest, RecalledLeavesGoBackUnlessTheyRun) {
