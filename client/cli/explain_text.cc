@@ -93,6 +93,39 @@ Json AccountJson(const client::JobAccount& account) {
           {"partial", account.partial}};
 }
 
+Json LeaseJson(const client::LeaseNote& note) {
+  const auto range = [](const TaskRange& tasks) { return Json{tasks.begin, tasks.end}; };
+  const LeaseSplit& split = note.split;
+  uint64_t tasks = 0;
+  Json kept = Json::array(), devices = Json::array();
+  for (const TaskRange& part : split.kept) {
+    tasks += part.size();
+    kept.push_back(range(part));
+  }
+  for (const LeaseShare& share : split.shares) {
+    devices.push_back({{"device", KindName(share.device)},
+                       {"name", share.device_name},
+                       {"tasks", share.tasks},
+                       {"pieces", share.pieces},
+                       {"begin_seconds", Seconds(share.begin)},
+                       {"end_seconds", Seconds(share.end)},
+                       {"host_seconds", Seconds(share.host)},
+                       {"up_seconds", Seconds(share.up)},
+                       {"grid_seconds", Seconds(share.grid)},
+                       {"down_seconds", Seconds(share.down)},
+                       {"bound_by", share.bound_by}});
+  }
+  return {{"worker", note.worker.value()},
+          {"name", note.worker_name},
+          {"lease", split.lease},
+          {"leases", split.leases},
+          {"granted", range(split.granted)},
+          {"kept", std::move(kept)},
+          {"tasks", tasks},
+          {"ended_seconds", Seconds(note.ended)},
+          {"devices", std::move(devices)}};
+}
+
 std::string WorkersText(const client::JobAccount& account) {
   Table table("workers", {{"WORKER"},
                           {"GROUPS"},
@@ -134,6 +167,9 @@ Json ExplanationJson(const client::JobExplanation& explanation) {
                  {"state", client::JobStateName(explanation.job.state)},
                  {"findings", FindingsJson(explanation.findings)}};
   fields["account"] = explanation.account ? AccountJson(*explanation.account) : Json();
+  Json leases = Json::array();
+  for (const client::LeaseNote& note : explanation.leases) leases.push_back(LeaseJson(note));
+  fields["leases"] = std::move(leases);
   return fields;
 }
 

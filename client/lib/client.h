@@ -189,10 +189,18 @@ struct JobAccount {
   uint64_t crashes = 0;
   bool partial = false;  // counted since the master's last restart only
 };
+// How a worker's devices shared out leases of a job.
+struct LeaseNote {
+  WorkerId worker;
+  std::string worker_name;
+  absl::Duration ended;  // since the submit
+  LeaseSplit split;
+};
 struct JobExplanation {
   JobInfo job;
   std::optional<JobAccount> account;  // none: no longer kept
   std::vector<Finding> findings;      // the weightiest first; never empty
+  std::vector<LeaseNote> leases;      // some of its leases, the latest last
 };
 struct JobAtWorker {
   JobId job;

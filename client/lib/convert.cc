@@ -207,6 +207,13 @@ absl::StatusOr<JobExplanation> FromWire(v1::JobExplanation* explanation) {
   ASSIGN_OR_RETURN(out.job, FromWire(explanation->mutable_job()));
   if (explanation->has_account()) out.account = FromWire(explanation->account());
   out.findings = FromWire(explanation->findings());
+  for (v1::LeaseSplit& lease : *explanation->mutable_leases()) {
+    LeaseNote& note = out.leases.emplace_back();
+    note.worker = WorkerId(lease.worker());
+    note.worker_name = lease.worker_name();
+    note.ended = absl::Nanoseconds(lease.ended_ns());
+    RETURN_IF_ERROR(wire::Decode(&lease, &note.split));
+  }
   return out;
 }
 

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/model/ids.h"
 #include "common/model/outputs.h"
+#include "common/model/range_tree.h"
 
 namespace tandem {
 
@@ -187,6 +188,29 @@ struct Backlog {
   uint64_t granted = 0;  // in this session, adopted ones included: more may be on their way
 };
 
+// What one device ran of the leases of a LeaseSplit.
+struct LeaseShare {
+  DeviceKind device = DeviceKind::kUnspecified;
+  std::string device_name;  // "cpu", "emulated:EMULATED-0", "cuda:GPU-…"
+  uint64_t tasks = 0;
+  uint64_t pieces = 0;
+  absl::Duration begin, end;            // of its first and its last piece, since the grant came
+  absl::Duration host, up, grid, down;  // summed over pieces; the CPU's body counts as a grid
+  std::string bound_by;  // the longest of those: "copy up", "grid", …; "cpu": the CPU's body
+  friend bool operator==(const LeaseShare&, const LeaseShare&) = default;
+};
+
+// How a worker's devices shared out leases that were granted in a row.
+struct LeaseSplit {
+  JobId job;
+  uint64_t lease = 0;  // the number of the first
+  uint64_t leases = 0;
+  TaskRange granted;
+  std::vector<TaskRange> kept;  // what of it ran there, in order
+  std::vector<LeaseShare> shares;
+  friend bool operator==(const LeaseSplit&, const LeaseSplit&) = default;
+};
+
 struct Report {
   uint64_t number = 0;
   std::vector<Commit> commits;
@@ -199,6 +223,7 @@ struct Report {
   uint64_t forgot = 0;
   std::vector<KernelRate> rates;
   std::vector<Backlog> backlogs;
+  std::vector<LeaseSplit> splits;  // of leases that have ended, some
 };
 
 }  // namespace tandem

@@ -9,8 +9,6 @@
 #include "common/wire/lease_messages.h"
 
 namespace tandem::wire {
-namespace {
-
 absl::Status DecodeKind(v1::DeviceKind from, std::string_view field, DeviceKind* to) {
   switch (from) {
     case v1::DEVICE_CPU:
@@ -22,8 +20,6 @@ absl::Status DecodeKind(v1::DeviceKind from, std::string_view field, DeviceKind*
       return Malformed(field, StrCat("is ", static_cast<int>(from), ", no kind of device"));
   }
 }
-
-}  // namespace
 
 void Encode(const DeviceReading& from, v1::DeviceReading* to) {
   to->set_uuid(CleanText(from.uuid, WireLimits::kNameBytes));

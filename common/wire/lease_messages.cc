@@ -379,6 +379,7 @@ void Encode(const Report& from, worker::v1::Report* to) {
   to->set_forgot(from.forgot);
   EncodeList(from.rates, to->mutable_rates());
   EncodeList(from.backlogs, to->mutable_backlogs());
+  EncodeList(from.splits, to->mutable_splits());
 }
 
 absl::Status Decode(worker::v1::Report* from, Report* to) {
@@ -392,7 +393,8 @@ absl::Status Decode(worker::v1::Report* from, Report* to) {
   RETURN_IF_ERROR(DecodeList(from->mutable_job_faults(), &to->job_faults, kMax, "job_faults"));
   to->forgot = from->forgot();
   RETURN_IF_ERROR(DecodeList(from->mutable_rates(), &to->rates, kMax, "rates"));
-  return DecodeList(from->mutable_backlogs(), &to->backlogs, kMax, "backlogs");
+  RETURN_IF_ERROR(DecodeList(from->mutable_backlogs(), &to->backlogs, kMax, "backlogs"));
+  return DecodeList(from->mutable_splits(), &to->splits, kMax, "splits");
 }
 
 }  // namespace tandem::wire

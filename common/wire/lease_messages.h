@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -83,6 +84,15 @@ void Encode(const DeviceInfo& from, v1::Device* to);
 absl::Status Decode(v1::Device* from, DeviceInfo* to);
 void Encode(const KernelRate& from, v1::KernelRate* to);
 absl::Status Decode(v1::KernelRate* from, KernelRate* to);
+absl::Status DecodeKind(v1::DeviceKind from, std::string_view field, DeviceKind* to);
+
+// lease_split.cc
+void Encode(const TaskRange& from, v1::TaskSpan* to);
+absl::Status Decode(const v1::TaskSpan& from, TaskRange* to);
+void Encode(const LeaseShare& from, v1::LeaseShare* to);
+absl::Status Decode(v1::LeaseShare* from, LeaseShare* to);
+void Encode(const LeaseSplit& from, v1::LeaseSplit* to);
+absl::Status Decode(v1::LeaseSplit* from, LeaseSplit* to);
 
 // Intervals as the flat lists of the protos: first, count, first, count, … ascending and apart.
 void EncodeIntervals(const std::vector<LeafInterval>& from,

@@ -186,6 +186,10 @@ def share(cluster, out, kind):
     if shares is None or kind not in shares.group():
         raise Failed("explain does not say what each device had:\n" + explained)
     print("   " + shares.group())
+    leases = re.findall(r"LEASE +(tasks .*)", explained)
+    if not leases:
+        raise Failed("explain says of no lease how it was shared out:\n" + explained)
+    print("   of those, " + leases[-1])
 
 
 def main():

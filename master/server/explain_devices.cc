@@ -19,24 +19,6 @@ struct OfKind {
   double longest_ns = 0;  // that one worker's device was busy
 };
 
-std::string_view NameOf(v1::DeviceKind kind) {
-  switch (kind) {
-    case v1::DEVICE_GPU:
-      return "gpu";
-    case v1::DEVICE_EMULATED:
-      return "emulated";
-    default:
-      return "cpu";
-  }
-}
-
-// 3,240
-std::string Grouped(uint64_t number) {
-  std::string text = StrCat(number);
-  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
-  return text;
-}
-
 struct Stage {
   std::string_view name;
   uint64_t ns = 0;
@@ -62,6 +44,23 @@ Stage Binding(const v1::Usage& usage) {
 
 }  // namespace
 
+std::string_view KindName(v1::DeviceKind kind) {
+  switch (kind) {
+    case v1::DEVICE_GPU:
+      return "gpu";
+    case v1::DEVICE_EMULATED:
+      return "emulated";
+    default:
+      return "cpu";
+  }
+}
+
+std::string Grouped(uint64_t number) {
+  std::string text = StrCat(number);
+  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
 std::optional<v1::Finding> ExplainDevices(const JobFacts& job) {
   std::map<v1::DeviceKind, OfKind, std::greater<>> kinds;  // the CPU last
   for (const v1::WorkerUsage& worker : job.account.workers()) {
@@ -77,12 +76,12 @@ std::optional<v1::Finding> ExplainDevices(const JobFacts& job) {
   std::string shares, bounds;
   v1::Finding finding;
   for (const auto& [kind, of] : kinds) {
-    StrAppend(&shares, shares.empty() ? "" : ", ", NameOf(kind), " ", Grouped(of.usage.tasks()),
+    StrAppend(&shares, shares.empty() ? "" : ", ", KindName(kind), " ", Grouped(of.usage.tasks()),
               " in ", ThreeDigits(of.longest_ns));
     if (kind == v1::DEVICE_CPU) continue;
     const Stage stage = Binding(of.usage);
     if (stage.ns == 0) continue;
-    StrAppend(&bounds, "; ", NameOf(kind), " is bound by ", stage.name, stage.bytes);
+    StrAppend(&bounds, "; ", KindName(kind), " is bound by ", stage.name, stage.bytes);
     finding.set_advice(std::string(stage.advice));
   }
   finding.set_token("DEVICES");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -10,6 +11,7 @@
 #include "common/base/strings.h"
 #include "common/wire/usage.h"
 #include "master/server/explain_devices.h"
+#include "master/server/explain_leases.h"
 
 namespace tandem::master {
 namespace {
@@ -89,6 +91,7 @@ class Rules {
       return a.share() > b.share();
     });
     if (findings_.size() == leading_ && !Waiting()) Nothing();
+    std::ranges::move(ExplainLeases(job_.leases), std::back_inserter(findings_));
     return std::move(findings_);
   }
 

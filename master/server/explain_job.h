@@ -5,7 +5,8 @@
 //
 // Each rule has a token, a share of the time in question, and a threshold below which it is silent
 // (ExplainLimits). What a job that waits now waits for, and why one failed, come first; the others
-// by their share. There is always at least one finding.
+// by their share; how single leases were shared out (explain_leases.h) last. There is always at
+// least one finding.
 //
 // Thread-safety: pure functions.
 #ifndef TANDEM_MASTER_SERVER_EXPLAIN_JOB_H_
@@ -51,7 +52,8 @@ struct JobFacts {
   uint64_t retried_tasks = 0;
   uint64_t tasks_failed = 0;
   v1::JobAccount account;
-  std::vector<v1::Finding> late;  // Of its tasks, that run now (explain_notes.h).
+  std::vector<v1::Finding> late;       // Of its tasks, that run now (explain_notes.h).
+  std::vector<v1::LeaseSplit> leases;  // Some of its leases, the latest last.
 };
 
 std::vector<v1::Finding> ExplainJob(const JobFacts& job, const ExplainLimits& limits = {});

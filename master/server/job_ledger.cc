@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "common/wire/lease_messages.h"
 #include "common/wire/usage.h"
 #include "master/server/timestamps.h"
 
@@ -107,6 +108,10 @@ void JobLedger::Reported(WorkerId worker, const Report& report, MonoTime now) {
   for (const Crash& crash : report.crashes) {
     if (find(crash.job) != nullptr) ++entry->crashes;
   }
+  for (const LeaseSplit& split : report.splits) {
+    if (find(split.job) == nullptr) continue;
+    splits_.Add({.worker = worker, .ended = now - entry->accepted, .split = split});
+  }
 }
 
 void JobLedger::Advance(Entry& entry, MonoTime now) {
@@ -149,6 +154,7 @@ void JobLedger::Restore(JobId job, std::string account) { ended_[job] = std::mov
 void JobLedger::Forget(JobId job) {
   live_.erase(job);
   ended_.erase(job);
+  splits_.Forget(job);
 }
 
 std::optional<v1::JobAccount> JobLedger::Find(JobId job, MonoTime now) const {
@@ -162,6 +168,18 @@ std::optional<v1::JobAccount> JobLedger::Find(JobId job, MonoTime now) const {
   const std::string& kept = Ended(job);
   if (kept.empty() || !account.ParseFromString(kept)) return std::nullopt;
   return account;
+}
+
+std::vector<v1::LeaseSplit> JobLedger::Leases(JobId job) const {
+  std::vector<v1::LeaseSplit> leases;
+  for (const SplitBook::Noted& noted : splits_.Find(job)) {
+    v1::LeaseSplit& lease = leases.emplace_back();
+    wire::Encode(noted.split, &lease);
+    lease.set_worker(noted.worker.value());
+    lease.set_worker_name(looks_->LookAt(noted.worker, v1::DEVICE_KIND_UNSPECIFIED).name);
+    lease.set_ended_ns(Nanos(noted.ended));
+  }
+  return leases;
 }
 
 const std::string& JobLedger::Ended(JobId job) const {

@@ -24,6 +24,7 @@
 #include "common/model/ids.h"
 #include "common/model/lease_messages.h"
 #include "master/core/events.h"
+#include "master/server/split_book.h"
 #include "tandem/v1/jobs.pb.h"
 #include "tandem/v1/usage.pb.h"
 
@@ -68,6 +69,8 @@ class JobLedger {
 
   // Nothing for a job of which nothing is kept.
   std::optional<v1::JobAccount> Find(JobId job, MonoTime now) const;
+  // How devices shared out some of its leases, as workers told this process; the latest last.
+  std::vector<v1::LeaseSplit> Leases(JobId job) const;
   // Of an ended job, serialized; "" where nothing is kept.
   const std::string& Ended(JobId job) const;
 
@@ -111,6 +114,7 @@ class JobLedger {
   const WorkerLooks* const looks_;
   absl::flat_hash_map<JobId, Entry> live_;
   absl::flat_hash_map<JobId, std::string> ended_;
+  SplitBook splits_;
   absl::flat_hash_map<WorkerId, uint64_t> busy_;  // Each worker's time for all jobs.
 };
 

@@ -124,9 +124,11 @@ void Explain(const LoopView& loop, JobId id, v1::JobExplanation* to) {
                  .retried_tasks = job.retried_tasks(),
                  .tasks_failed = job.tasks_failed(),
                  .account = *std::move(account),
-                 .late = LateOf(loop, job)};
+                 .late = LateOf(loop, job),
+                 .leases = loop.ledger.Leases(id)};
   for (v1::Finding& finding : ExplainJob(facts)) *to->add_findings() = std::move(finding);
   *to->mutable_account() = std::move(facts.account);
+  for (v1::LeaseSplit& lease : facts.leases) *to->add_leases() = std::move(lease);
 }
 
 }  // namespace

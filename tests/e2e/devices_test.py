@@ -85,6 +85,45 @@ class DevicesTest(ClusterCase):
             cluster.tandem("run", *OPTIONS)
             self.assertEqual(nice_by_device(cluster), {"cpu": {0}})
 
+    LEASE = {"worker", "name", "lease", "leases", "granted", "kept", "tasks", "ended_seconds", "devices"}
+    SHARE = {"device", "name", "tasks", "pieces", "begin_seconds", "end_seconds", "host_seconds", "up_seconds",
+             "grid_seconds", "down_seconds", "bound_by"}
+
+    # What explain knows of a job's leases; each task of them is in one place.
+    def leases(self, job):
+        leases = json.loads(self.cluster.tandem("job", "explain", str(job), "-o", "json")[0])["leases"]
+        seen = set()
+        for lease in leases:
+            self.assertLessEqual(self.LEASE, set(lease))
+            self.assertEqual(lease["name"], "w")
+            self.assertEqual(sum(end - begin for begin, end in lease["kept"]), lease["tasks"], lease)
+            self.assertEqual(sum(share["tasks"] for share in lease["devices"]), lease["tasks"], lease)
+            for begin, end in lease["kept"]:
+                self.assertLessEqual(lease["granted"][0], begin, lease)
+                self.assertLessEqual(end, lease["granted"][1], lease)
+                self.assertFalse(any(begin < b_end and b_begin < end for b_begin, b_end in seen), (lease, seen))
+                seen.add((begin, end))
+            for share in lease["devices"]:
+                self.assertLessEqual(self.SHARE, set(share))
+                self.assertLess(share["begin_seconds"], share["end_seconds"])
+                stages = {"cpu"} if share["device"] == "cpu" else {"copy up", "grid", "copy down", "host stages"}
+                self.assertIn(share["bound_by"], stages, share)
+        return leases
+
+    def test_explain_says_how_leases_were_shared_out(self):
+        job = self.run_on("auto", "monte_carlo_pi", "n=2000000000", "seed=8")
+        leases = self.leases(job)
+        both = [lease for lease in leases if {share["device"] for share in lease["devices"]} == {"cpu", "emulated"}]
+        self.assertTrue(both, leases)
+        names = {share["name"] for lease in leases for share in lease["devices"]}
+        self.assertLessEqual(names, {"cpu", "emulated:EMULATED-0", "emulated:EMULATED-1"})
+        text = self.cluster.tandem("job", "explain", str(job))[0]
+        self.assertRegex(text, r"LEASE  tasks \[.* at w: emulated .* in .*, cpu [\d,]+ in .*; emulated is bound by")
+        self.assertNotIn("gpu", text.lower())
+        job = self.run_on("gpu", *OPTIONS)
+        self.assertEqual({share["device"] for lease in self.leases(job) for share in lease["devices"]}, {"emulated"})
+        self.assertIn(" alone, ", self.cluster.tandem("job", "explain", str(job))[0])
+
     def test_a_job_for_a_gpu_waits_where_there_is_none_and_says_why(self):
         with Processes(BIN) as cluster:
             cluster.start_master()

@@ -28,7 +28,7 @@ FIELDS = {
     "path": {"path", "exists"},
     "blob": {"id", "bytes", "created", "jobs", "job_count", "in_use", "unfinished"},
     "usage": {"name", "bytes", "files", "owner_bytes", "owner_files", "disk_bytes", "disk_free_bytes"},
-    "job_explanation": {"job", "state", "findings", "account"},
+    "job_explanation": {"job", "state", "findings", "account", "leases"},
     "worker_explanation": {"worker", "findings", "jobs"},
 }
 LISTS = [["job", "ls"], ["worker", "ls"], ["kernel", "ls"], ["version"], ["config", "show"], ["doctor"],

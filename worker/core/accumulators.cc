@@ -123,6 +123,7 @@ void WorkerCore::RunAgain(JobState* job, DeviceIndex device, std::vector<PieceId
     accumulator.work -= found->second.busy;
     for (auto run = found->second.runs.rbegin(); run != found->second.runs.rend(); ++run) {
       accumulator.leaves -= run->count();
+      job->splits.Forget(*run);
       Accept(job, std::move(*run), /*front=*/true, effects);
     }
     accumulator.pieces.erase(found);

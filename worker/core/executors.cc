@@ -21,6 +21,16 @@ uint64_t FailureBytes(const std::vector<TaskFailure>& failures) {
   return bytes;
 }
 
+// What the device measured; where it measured nothing, all but host stages is the grid.
+BatchMeasured MeasuredOf(const PieceFinished& event) {
+  BatchMeasured measured = event.stages;
+  if (measured.up_seconds + measured.grid_seconds + measured.down_seconds <= 0) {
+    const double seconds = std::max(absl::ToDoubleSeconds(event.busy), 0.0);
+    measured.grid_seconds = std::max(seconds - measured.host_seconds, 0.0);
+  }
+  return measured;
+}
+
 }  // namespace
 
 void WorkerCore::On(PieceFinished event, MonoTime now, Effects* effects) {
@@ -30,7 +40,8 @@ void WorkerCore::On(PieceFinished event, MonoTime now, Effects* effects) {
     outbox_.Discard(event.executor, event.outputs, effects);
     return;
   }
-  lanes_[piece.lane].busy_since = lanes_[piece.lane].last_end = now;
+  const MonoTime begin = std::exchange(lanes_[piece.lane].busy_since, now);
+  lanes_[piece.lane].last_end = now;
   piece.executor->losses = 0;
   const DeviceIndex device = piece.executor->device;
   JobState* job = FindJob(piece.job);
@@ -57,6 +68,14 @@ void WorkerCore::On(PieceFinished event, MonoTime now, Effects* effects) {
     Accept(job, std::move(piece.run), /*front=*/true, effects);
     return;
   }
+  if (!job->splits.open().empty()) {
+    const BatchMeasured took = MeasuredOf(event);
+    // Of pieces that ended together, all but the first seem to have taken no time.
+    const MonoTime since = std::min(begin, now - event.busy);
+    const BatchSeconds stages{took.host_seconds, took.up_seconds, took.grid_seconds,
+                              took.down_seconds};
+    NoteFinished(job, piece.run, {device, range.size(), 1, since, now, stages});
+  }
   if (event.accumulated) {
     Accumulator& accumulator = on.accumulator;
     accumulator.leaves += piece.run.count();
@@ -82,13 +101,9 @@ void WorkerCore::Learn(JobState* job, DeviceIndex device, double tasks, const Pi
   const double seconds = std::max(absl::ToDoubleSeconds(event.busy), 0.0);
   RateModel& rate = OnDevice(job, device).rate;
   rate.Add(tasks, seconds);
-  BatchMeasured measured = event.stages;
-  if (measured.up_seconds + measured.grid_seconds + measured.down_seconds <= 0) {
-    measured.grid_seconds = std::max(seconds - measured.host_seconds, 0.0);
-  }
   WorkerDevice& on = devices_[device];
-  if (!on.learned.Learn(job->model_key, {tasks, job->info.cost_ns_per_task * 1e-9}, measured,
-                        now)) {
+  if (!on.learned.Learn(job->model_key, {tasks, job->info.cost_ns_per_task * 1e-9},
+                        MeasuredOf(event), now)) {
     return;
   }
   const auto [line, is_new] = on.told.try_emplace(job->model_key);

@@ -81,6 +81,7 @@ void WorkerCore::CheckJob(JobId id, const JobState& job) const {
     for (const JobPulls::OfLane& own : job.pulls->lanes) pulled += own.in_flight;
   }
   CHECK_EQ(job.in_flight, pulled);
+  for (const LeaseSplits::Range& range : job.splits.open()) CheckRange(id, job, range);
   for (DeviceIndex device = 0; device < job.on.size(); ++device) {
     const Accumulator& accumulator = job.on[device].accumulator;
     uint64_t leaves = 0;
@@ -94,6 +95,19 @@ void WorkerCore::CheckJob(JobId id, const JobState& job) const {
     CHECK(work == accumulator.work);
     CHECK_EQ(!accumulator.empty(), accumulating_.contains({id, device}));
   }
+}
+
+// What it lacks is here, and has not run.
+void WorkerCore::CheckRange(JobId id, const JobState& job, const LeaseSplits::Range& range) const {
+  uint64_t leaves = 0;
+  for (const LeaseRun& run : job.pool.runs()) {
+    leaves += LeaseSplits::Holds(range, run) ? run.count() : 0;
+  }
+  for (const auto& [number, piece] : pieces_) {
+    const bool runs = piece.job == id && piece.merge == nullptr && !piece.is_void;
+    leaves += runs && LeaseSplits::Holds(range, piece.run) ? piece.run.count() : 0;
+  }
+  CHECK_EQ(leaves, range.lacks);
 }
 
 }  // namespace tandem::worker

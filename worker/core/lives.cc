@@ -185,6 +185,7 @@ bool WorkerCore::LosePiece(InFlightPiece piece, const ExecutorLost& event, uint6
       item.kind = OutItem::Kind::kCrash;
       item.job = piece.job;
       item.runs.push_back(std::move(blamed));
+      NoteLeft(item.job, item.runs);
       item.task_known = suspect.task_known;
       item.task = suspect.task;
       item.suspected_leaves = suspected;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "worker/core/note_budget.h"
 #include "worker/core/puller.h"
 
 namespace tandem::worker {
@@ -54,9 +55,16 @@ struct FlushOptions {
   double push_bytes_per_second = 3e8;                   // written and synced by the master
 };
 
+// Of how many grants it is told how devices shared them out: of one job's, and of all together.
+struct NoteLimits {
+  NoteLimit job = {.burst = 16, .per_second = 10};
+  NoteLimit worker = {.burst = 64, .per_second = 200};
+};
+
 struct CoreOptions {
   PullOptions pull;
   FlushOptions flush;
+  NoteLimits notes;
 
   uint64_t inline_bytes_per_lease = 512;
   uint64_t inline_bytes_max = 256 << 10;  // of one commit

@@ -165,6 +165,7 @@ void WorkerCore::AdoptPieces(Adoption* adoption, Effects* effects) {
 void WorkerCore::AdoptRest(Adoption* adoption, Effects* effects) {
   for (auto& [id, job] : jobs_) {
     job.pool.TakeAll();
+    job.splits.Clear();
     UpdateRunnable(&job);
     job.share_leaves = 0;
     job.backlog_told.reset();
@@ -203,6 +204,7 @@ void WorkerCore::DropEverything(Effects* effects) {
   }
   for (auto& [id, job] : jobs_) {
     job.pool.TakeAll();
+    job.splits.Clear();
     UpdateRunnable(&job);
     for (JobOnDevice& on : job.on) on.accumulator = Accumulator();
   }

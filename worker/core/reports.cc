@@ -41,8 +41,8 @@ void WorkerCore::MakeReports(MonoTime now, Effects* effects) {
   const size_t before = effects->reports.size();
   next_report_ = outbox_.Report(next_report_, &effects->reports);
   const bool tells_former_life = !former_life_.empty() && former_life_report_ == 0;
-  const bool more =
-      !rates.empty() || !backlogs.empty() || !faults_.empty() || tells_former_life || forgot_ != 0;
+  const bool more = !rates.empty() || !backlogs.empty() || !faults_.empty() || !splits_.empty() ||
+                    tells_former_life || forgot_ != 0;
   if (more && effects->reports.size() == before) {
     effects->reports.emplace_back().number = next_report_++;
   }
@@ -54,6 +54,7 @@ void WorkerCore::MakeReports(MonoTime now, Effects* effects) {
   last.forgot = std::exchange(forgot_, 0);
   last.job_faults = std::move(faults_);
   faults_.clear();
+  last.splits = std::exchange(splits_, {});
   if (!tells_former_life) return;
   former_life_report_ = last.number;
   uint64_t suspected = 0;

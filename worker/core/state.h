@@ -27,6 +27,8 @@
 #include "worker/core/device_model.h"
 #include "worker/core/events.h"
 #include "worker/core/lease_run.h"
+#include "worker/core/lease_splits.h"
+#include "worker/core/note_budget.h"
 #include "worker/core/pool.h"
 #include "worker/core/puller.h"
 #include "worker/core/rate_model.h"
@@ -190,6 +192,9 @@ struct JobState {
   uint64_t piece_leaves_max = std::numeric_limits<uint64_t>::max();
   std::optional<uint64_t> backlog_told;  // what the master knows of it
   uint64_t granted_leaves = 0;           // in this session, adopted ones included
+
+  LeaseSplits splits;
+  NoteBudget notes;  // of them
 };
 
 struct InFlightPiece {

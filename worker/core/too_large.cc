@@ -24,6 +24,7 @@ void WorkerCore::ReturnTooLarge(JobId job, LeaseRun run, uint64_t budget_bytes, 
   item.gpu_need_bytes = run.need_bytes;
   item.gpu_budget_bytes = budget_bytes;
   item.runs.push_back(std::move(run));
+  NoteLeft(job, item.runs);
   outbox_.Add(std::move(item), 0, {}, effects);
 }
 

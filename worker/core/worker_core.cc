@@ -85,6 +85,7 @@ void WorkerCore::On(Granted event, MonoTime, Effects* effects) {
     return;
   }
   job->granted_leaves += run.count();
+  if (MayNote(job, run)) job->splits.Granted(run, last_step_);
   RefuseIfNowhere(job, effects);
   // The master may have forgotten, or hoped.
   if (!Welcome(job, effects)) faults_.push_back({event.grant.job, job->fault->reason});
@@ -201,6 +202,7 @@ void WorkerCore::TakeTurn(JobState* job) {
 void WorkerCore::Return(JobId job, std::vector<LeaseRun> runs, Effects* effects) {
   if (runs.empty()) return;
   for (const LeaseRun& run : runs) counters_.leaves_returned += run.count();
+  NoteLeft(job, runs);
   OutItem item;
   item.kind = OutItem::Kind::kReturn;
   item.job = job;

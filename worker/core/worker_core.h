@@ -32,6 +32,8 @@
 #include "absl/container/inlined_vector.h"
 #include "common/base/rng.h"
 #include "worker/core/events.h"
+#include "worker/core/lease_splits.h"
+#include "worker/core/note_budget.h"
 #include "worker/core/options.h"
 #include "worker/core/outbox.h"
 #include "worker/core/state.h"
@@ -75,6 +77,7 @@ class WorkerCore {
   // invariants.cc
   void CheckLanes() const;
   void CheckJob(JobId id, const JobState& job) const;
+  void CheckRange(JobId id, const JobState& job, const LeaseSplits::Range& range) const;
   enum class Link { kDown, kGreeting, kAttached };
   // Leaves that a Welcome re-leased, by job; what nothing claims goes to the pool.
   struct Adoption;
@@ -199,6 +202,13 @@ class WorkerCore {
   void ReturnTooLarge(JobId job, LeaseRun run, uint64_t budget_bytes, Effects* effects);
   // What waits for a device that may not run the job any more.
   void ReturnWhatFitsNowhere(JobState* job, Effects* effects);
+  // splitting.cc: how devices share out leases, for people
+  // Is this grant one of the few that are followed?
+  bool MayNote(JobState* job, const LeaseRun& run);
+  void NoteFinished(JobState* job, const LeaseRun& run, const LeaseSplits::Share& piece);
+  // Leaves that will not be finished here.
+  void NoteLeft(JobId id, const std::vector<LeaseRun>& runs);
+  void TellSplit(JobState* job, const LeaseSplits::Range& range);
   // worker_core.cc: shared steps
   JobState* FindJob(JobId id);
   void Accept(JobState* job, LeaseRun run, bool front, Effects* effects);
@@ -256,8 +266,10 @@ class WorkerCore {
   // Accumulators that are not empty.
   absl::btree_set<std::pair<JobId, DeviceIndex>> accumulating_;
   Outbox outbox_;
-  std::vector<JobFault> faults_;  // to be reported
-  uint64_t forgot_ = 0;           // so is this, when it is not 0: the last ForgetSaid's number
+  std::vector<JobFault> faults_;    // to be reported
+  std::vector<LeaseSplit> splits_;  // so are these
+  NoteBudget notes_;                // of which there may be only so many
+  uint64_t forgot_ = 0;             // so is this, when it is not 0: the last ForgetSaid's number
   // When a lane that declined counted on others: then it is asked again.
   MonoTime look_again_ = MonoTime::InfiniteFuture();
 

@@ -39,6 +39,30 @@ Report MakeReport() {
   report.rates = {{"saxpy", DeviceKind::kGpu, 1e9, 2e-6, "cuda:GPU-1", "k=21 m=3", 2e-9, 12e9, 11e9,
                    "copy up", 42, absl::Seconds(3)}};
   report.forgot = 6;
+  LeaseSplit split{JobId(3), 17, 2, {40, 80}, {{40, 60}, {70, 80}}, {}};
+  split.shares = {{DeviceKind::kCpu,
+                   "cpu",
+                   9,
+                   2,
+                   absl::Milliseconds(1),
+                   absl::Milliseconds(2),
+                   absl::Nanoseconds(3),
+                   {},
+                   absl::Nanoseconds(4),
+                   {},
+                   "cpu"},
+                  {DeviceKind::kEmulated,
+                   "emulated:EMULATED-0",
+                   21,
+                   1,
+                   {},
+                   absl::Milliseconds(3),
+                   {},
+                   absl::Nanoseconds(5),
+                   absl::Nanoseconds(6),
+                   absl::Nanoseconds(7),
+                   "copy down"}};
+  report.splits = {split};
   return report;
 }
 
@@ -95,6 +119,7 @@ TEST(LeaseMessages, AReportArrivesAsItWasSent) {
   ASSERT_EQ(got->rates.size(), 1u);
   EXPECT_EQ(got->rates, MakeReport().rates);
   EXPECT_EQ(got->forgot, 6u);
+  EXPECT_EQ(got->splits, MakeReport().splits);
 }
 
 TEST(LeaseMessages, AGrantArrivesAsItWasSent) {
@@ -240,7 +265,34 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"rates[0].age_ns", [](auto* r) { r->mutable_rates(0)->set_age_ns(-1); }},
         Hostile{"rates[0].device",
                 [](auto* r) { r->mutable_rates(0)->set_device(static_cast<v1::DeviceKind>(9)); }},
-        Hostile{"rates[0].kernel", [](auto* r) { r->mutable_rates(0)->clear_kernel(); }}));
+        Hostile{"rates[0].kernel", [](auto* r) { r->mutable_rates(0)->clear_kernel(); }},
+        Hostile{"splits[0].job", [](auto* r) { r->mutable_splits(0)->set_job(0); }},
+        Hostile{"splits[0].granted.end",
+                [](auto* r) { r->mutable_splits(0)->mutable_granted()->set_end(40); }},
+        Hostile{"splits[0].kept",
+                [](auto* r) { r->mutable_splits(0)->mutable_kept(0)->set_begin(39); }},
+        Hostile{"splits[0].kept",
+                [](auto* r) { r->mutable_splits(0)->mutable_kept(1)->set_end(81); }},
+        Hostile{"splits[0].kept",
+                [](auto* r) { r->mutable_splits(0)->mutable_kept(1)->set_begin(59); }},
+        Hostile{"splits[0].kept[1].end",
+                [](auto* r) { r->mutable_splits(0)->mutable_kept(1)->set_end(70); }},
+        Hostile{"splits[0].kept",
+                [](auto* r) {
+                  for (int i = 0; i < 64; ++i) {
+                    *r->mutable_splits(0)->add_kept() = r->splits(0).kept(1);
+                  }
+                }},
+        Hostile{"splits[0].shares[1].device",
+                [](auto* r) {
+                  r->mutable_splits(0)->mutable_shares(1)->set_device(static_cast<v1::DeviceKind>(9));
+                }},
+        Hostile{"splits[0].shares[0].device_name",
+                [](auto* r) {
+                  r->mutable_splits(0)->mutable_shares(0)->set_device_name(std::string(257, 'x'));
+                }},
+        Hostile{"splits[0].shares[0].bound_by",
+                [](auto* r) { r->mutable_splits(0)->mutable_shares(0)->set_bound_by("\x01"); }}));
 
 TEST(LeaseMessages, GrantsThatOverflowAreRefused) {
   Grant grant;

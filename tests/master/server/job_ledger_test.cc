@@ -184,6 +184,42 @@ TEST_F(JobLedgerTest, BeyondTheListedWorkersAllShareOneLine) {
   EXPECT_EQ(others.first_ns(), 1 * kMilli);
 }
 
+TEST_F(JobLedgerTest, LeasesAreKnownAfterTheJobsEndToThisProcessAlone) {
+  ledger_.Accepted(job_, At(0));
+  ledger_.Granted(job_, a_, 1, At(1));
+  Report report;
+  LeaseSplit split{job_, 17, 1, {0, 5}, {{0, 5}}, {}};
+  split.shares = {{DeviceKind::kEmulated,
+                   "emulated:E",
+                   5,
+                   1,
+                   {},
+                   absl::Milliseconds(3),
+                   {},
+                   {},
+                   {},
+                   {},
+                   "copy up"}};
+  report.splits.push_back(split);
+  split.job = JobId(99);  // of which nothing is known
+  report.splits.push_back(split);
+  ledger_.Reported(a_, report, At(5));
+  const std::string bytes = ledger_.Close(job_, At(9));
+  const std::vector<v1::LeaseSplit> leases = ledger_.Leases(job_);
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_EQ(leases[0].worker(), a_.value());
+  EXPECT_EQ(leases[0].worker_name(), "w1");
+  EXPECT_EQ(leases[0].ended_ns(), 5 * kMilli);
+  EXPECT_EQ(leases[0].lease(), 17u);
+  EXPECT_EQ(leases[0].shares(0).end_ns(), 3 * kMilli);
+  EXPECT_TRUE(ledger_.Leases(JobId(99)).empty());
+  JobLedger other(&looks_);
+  other.Restore(job_, bytes);
+  EXPECT_TRUE(other.Leases(job_).empty());
+  ledger_.Forget(job_);
+  EXPECT_TRUE(ledger_.Leases(job_).empty());
+}
+
 TEST_F(JobLedgerTest, UnknownJobsAndWorkersAreNoFault) {
   ledger_.Granted(job_, a_, 1, At(0));
   ledger_.Used(a_, Body(1), At(0));

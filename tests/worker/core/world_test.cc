@@ -9,6 +9,7 @@
 
 #include "tests/worker/core/fake_executors.h"
 #include "tests/worker/core/fake_master.h"
+#include "tests/worker/core/split_oracle.h"
 #include "worker/core/worker_core.h"
 
 namespace tandem::worker {
@@ -54,6 +55,7 @@ class World {
 
   FakeMaster& master() { return master_; }
   FakeExecutors& executors() { return executors_; }
+  const SplitOracle& splits() const { return splits_; }
   WorkerCore& core() { return core_; }
   uint64_t trace() const { return trace_; }
 
@@ -61,6 +63,8 @@ class World {
   // Every other world has no room for small pieces beyond two.
   static CoreOptions OptionsOf(uint64_t seed) {
     CoreOptions options;
+    // Every lease is told.
+    options.notes.job = options.notes.worker = {.burst = 1e9, .per_second = 1e9};
     if (seed % 2 == 0) {
       options.pull.merge_window = options.pull.device_window = absl::ZeroDuration();
     }
@@ -148,6 +152,7 @@ class World {
   void Step(std::vector<Event> events) {
     Effects effects;
     for (Event& event : events) {
+      splits_.See(event);
       core_.Step(std::move(event), now_, &effects);
       core_.CheckInvariants();
     }
@@ -155,6 +160,7 @@ class World {
     core_.CheckInvariants();
     trace_ = Mix64(trace_ ^ effects.to_executors.size() ^ (effects.reports.size() << 20) ^
                    (effects.pushes.size() << 40) ^ static_cast<uint64_t>(now_.nanos()));
+    splits_.See(effects);
     executors_.Apply(effects, &events_);
     if (effects.hello.has_value()) master_.Attach(*effects.hello, &events_);
     for (const Report& report : effects.reports) master_.Take(report);
@@ -172,6 +178,7 @@ class World {
   WorkerCore core_;
   FakeMaster master_;
   FakeExecutors executors_;
+  SplitOracle splits_;
   MonoTime now_ = MonoTime::FromNanos(1'000'000'000);
   std::vector<Event> events_;
   std::vector<PushRegion> pushes_;
@@ -258,6 +265,25 @@ TEST(WorkerWorldTest, OtherDevicesRunTheirPartAndGiveBackWhatOthersWouldDoSooner
   }
   EXPECT_GT(elsewhere, 1000u);
   EXPECT_GT(shrunk, 0u);
+}
+
+TEST(WorkerWorldTest, WhatIsToldOfLeasesIsWhatRanWhere) {
+  uint64_t told = 0, shared = 0, in_part = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    World world(seed,
+                {.crash = 0.01, .recall = 0.05, .drain = 0.005, .trouble = 0.003, .devices = 2});
+    world.Run();
+    for (const std::string& text : world.splits().complaints()) {
+      ADD_FAILURE() << "seed " << seed << ": " << text;
+      return;
+    }
+    told += world.splits().told;
+    shared += world.splits().shared;
+    in_part += world.splits().in_part;
+  }
+  EXPECT_GT(told, 1000u);
+  EXPECT_GT(shared, 100u);
+  EXPECT_GT(in_part, 20u);
 }
 
 TEST(WorkerWorldTest, EqualSeedsGiveEqualTraces) {
