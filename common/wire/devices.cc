@@ -9,6 +9,7 @@
 #include "common/wire/lease_messages.h"
 
 namespace tandem::wire {
+
 absl::Status DecodeKind(v1::DeviceKind from, std::string_view field, DeviceKind* to) {
   switch (from) {
     case v1::DEVICE_CPU:

@@ -39,167 +39,196 @@ std::string MergeSorted(const std::string& a, const std::string& b) {
   return Pack(both);
 }
 
+Case Map() {
+  return {"map",
+          "x[n]:u32, y[n]:u8, s:i32 -> z[n]:u32, w[n]:u8",
+          "",
+          [](int64_t n) {
+            return std::vector<Shape>{{n}, {n}};
+          },
+          {{"s", Scalar::I64(3)}},
+          false,
+          [](const Call& c) {
+            std::vector<uint32_t> z;
+            std::vector<uint8_t> w;
+            for (uint64_t i = 0; i < c.tasks.size(); ++i) {
+              z.push_back(c.At<uint32_t>(0, {i}) * static_cast<uint32_t>(c.scalar(0)) +
+                          static_cast<uint32_t>(c.tasks.begin + i));
+              w.push_back(static_cast<uint8_t>(c.At<uint8_t>(1, {i}) + 1));
+            }
+            return Buffers{Pack(z), Pack(w)};
+          },
+          {nullptr, nullptr}};
+}
+
+Case Histogram() {
+  return {"histogram and maximum",
+          "v[n]:u8 -> count[16]:u32 : sum, top:u32 : max",
+          "",
+          [](int64_t n) { return std::vector<Shape>{{n}}; },
+          {},
+          false,
+          [](const Call& c) {
+            std::vector<uint32_t> count(16);
+            std::vector<uint32_t> top(1);
+            for (uint64_t i = 0; i < c.tasks.size(); ++i) {
+              const uint8_t v = c.At<uint8_t>(0, {i});
+              ++count[v % 16];
+              top[0] = std::max<uint32_t>(top[0], v);
+            }
+            return Buffers{Pack(count), Pack(top)};
+          },
+          {SumU32, MaxU32}};
+}
+
+Case Window() {
+  return {"window",
+          "base[n + k - 1]:u8, k:i32 in [1, 15] -> count[2^k]:u32 : sum",
+          "",
+          [](int64_t n) { return std::vector<Shape>{{n + 3}}; },
+          {{"k", Scalar::I64(4)}},
+          false,
+          [](const Call& c) {
+            std::vector<uint32_t> count(16);
+            for (uint64_t i = 0; i < c.tasks.size(); ++i) {
+              uint32_t word = 0;
+              for (uint64_t j = 0; j < 4; ++j) {
+                word = word * 2 + (c.At<uint8_t>(0, {i + j}) & 1);
+              }
+              ++count[word];
+            }
+            return Buffers{Pack(count)};
+          },
+          {SumU32}};
+}
+
+constexpr char kLinear[] = "axis n, axis m, x[n,k]:u32, w[m,k]:u32 -> y[n,m]:u32";
+
+Buffers Linear(const Call& c) {
+  std::vector<uint32_t> y;
+  for (uint64_t i = 0; i < c.extent(0, 0); ++i) {
+    for (uint64_t j = 0; j < c.extent(1, 0); ++j) {
+      uint32_t sum = 0;
+      for (uint64_t k = 0; k < c.extent(0, 1); ++k) {
+        sum += c.At<uint32_t>(0, {i, k}) * c.At<uint32_t>(1, {j, k});
+      }
+      y.push_back(sum);
+    }
+  }
+  return Buffers{Pack(y)};
+}
+
+Case LinearOverN() {
+  return {"linear over n",
+          kLinear,
+          "n",
+          [](int64_t n) {
+            return std::vector<Shape>{{n, 3}, {5, 3}};
+          },
+          {},
+          false,
+          Linear,
+          {nullptr}};
+}
+
+Case LinearOverM() {
+  return {"linear over m",
+          kLinear,
+          "m",
+          [](int64_t m) {
+            return std::vector<Shape>{{5, 3}, {m, 3}};
+          },
+          {},
+          false,
+          Linear,
+          {nullptr}};
+}
+
+Case Convolution() {
+  return {"convolution in an inner dimension",
+          "axis n, x[b, n + w - 1, c]:u32, f[w]:u32 -> y[b, n, c]:u32",
+          "",
+          [](int64_t n) {
+            return std::vector<Shape>{{3, n + 3, 2}, {4}};
+          },
+          {},
+          false,
+          [](const Call& c) {
+            std::vector<uint32_t> y;
+            for (uint64_t b = 0; b < 3; ++b) {
+              for (uint64_t i = 0; i < c.tasks.size(); ++i) {
+                for (uint64_t ch = 0; ch < 2; ++ch) {
+                  uint32_t sum = 0;
+                  for (uint64_t j = 0; j < 4; ++j) {
+                    sum += c.At<uint32_t>(0, {b, i + j, ch}) * c.At<uint32_t>(1, {j});
+                  }
+                  y.push_back(sum);
+                }
+              }
+            }
+            return Buffers{Pack(y)};
+          },
+          {nullptr}};
+}
+
+Case SeveralElements() {
+  return {"several elements a task",
+          "p[2 * n]:u32 -> q[3 * n]:u32",
+          "",
+          [](int64_t n) { return std::vector<Shape>{{2 * n}}; },
+          {},
+          false,
+          [](const Call& c) {
+            std::vector<uint32_t> q;
+            for (uint64_t i = 0; i < c.tasks.size(); ++i) {
+              const uint32_t a = c.At<uint32_t>(0, {2 * i});
+              const uint32_t b = c.At<uint32_t>(0, {2 * i + 1});
+              q.insert(q.end(), {a + b, a - b, a * b});
+            }
+            return Buffers{Pack(q)};
+          },
+          {nullptr}};
+}
+
+Case Sort() {
+  return {"sort",
+          "key[n]:u32 -> sorted[n]:u32 : merge",
+          "",
+          [](int64_t n) { return std::vector<Shape>{{n}}; },
+          {},
+          false,
+          [](const Call& c) {
+            std::vector<uint32_t> keys = Unpack<uint32_t>(c.operands[0]);
+            std::sort(keys.begin(), keys.end());
+            return Buffers{Pack(keys)};
+          },
+          {MergeSorted}};
+}
+
+Case NoOperand() {
+  return {"no operand",
+          "axis n, seed:u64 = 5 -> hits:u32 : sum, id[n]:u64",
+          "",
+          [](int64_t) { return std::vector<Shape>{}; },
+          {},
+          true,
+          [](const Call& c) {
+            std::vector<uint32_t> hits(1);
+            std::vector<uint64_t> id;
+            for (uint64_t t = c.tasks.begin; t < c.tasks.end; ++t) {
+              hits[0] += SplitMix64At(static_cast<uint64_t>(c.scalar(0)), t) & 1;
+              id.push_back(t);
+            }
+            return Buffers{Pack(hits), Pack(id)};
+          },
+          {SumU32, nullptr}};
+}
+
 }  // namespace
 
 std::vector<Case> Cases() {
-  std::vector<Case> cases;
-  cases.push_back({"map",
-                   "x[n]:u32, y[n]:u8, s:i32 -> z[n]:u32, w[n]:u8",
-                   "",
-                   [](int64_t n) {
-                     return std::vector<Shape>{{n}, {n}};
-                   },
-                   {{"s", Scalar::I64(3)}},
-                   false,
-                   [](const Call& c) {
-                     std::vector<uint32_t> z;
-                     std::vector<uint8_t> w;
-                     for (uint64_t i = 0; i < c.tasks.size(); ++i) {
-                       z.push_back(c.At<uint32_t>(0, {i}) * static_cast<uint32_t>(c.scalar(0)) +
-                                   static_cast<uint32_t>(c.tasks.begin + i));
-                       w.push_back(static_cast<uint8_t>(c.At<uint8_t>(1, {i}) + 1));
-                     }
-                     return Buffers{Pack(z), Pack(w)};
-                   },
-                   {nullptr, nullptr}});
-  cases.push_back({"histogram and maximum",
-                   "v[n]:u8 -> count[16]:u32 : sum, top:u32 : max",
-                   "",
-                   [](int64_t n) { return std::vector<Shape>{{n}}; },
-                   {},
-                   false,
-                   [](const Call& c) {
-                     std::vector<uint32_t> count(16);
-                     std::vector<uint32_t> top(1);
-                     for (uint64_t i = 0; i < c.tasks.size(); ++i) {
-                       const uint8_t v = c.At<uint8_t>(0, {i});
-                       ++count[v % 16];
-                       top[0] = std::max<uint32_t>(top[0], v);
-                     }
-                     return Buffers{Pack(count), Pack(top)};
-                   },
-                   {SumU32, MaxU32}});
-  cases.push_back({"window",
-                   "base[n + k - 1]:u8, k:i32 in [1, 15] -> count[2^k]:u32 : sum",
-                   "",
-                   [](int64_t n) { return std::vector<Shape>{{n + 3}}; },
-                   {{"k", Scalar::I64(4)}},
-                   false,
-                   [](const Call& c) {
-                     std::vector<uint32_t> count(16);
-                     for (uint64_t i = 0; i < c.tasks.size(); ++i) {
-                       uint32_t word = 0;
-                       for (uint64_t j = 0; j < 4; ++j) {
-                         word = word * 2 + (c.At<uint8_t>(0, {i + j}) & 1);
-                       }
-                       ++count[word];
-                     }
-                     return Buffers{Pack(count)};
-                   },
-                   {SumU32}});
-  const Run linear = [](const Call& c) {
-    std::vector<uint32_t> y;
-    for (uint64_t i = 0; i < c.extent(0, 0); ++i) {
-      for (uint64_t j = 0; j < c.extent(1, 0); ++j) {
-        uint32_t sum = 0;
-        for (uint64_t k = 0; k < c.extent(0, 1); ++k) {
-          sum += c.At<uint32_t>(0, {i, k}) * c.At<uint32_t>(1, {j, k});
-        }
-        y.push_back(sum);
-      }
-    }
-    return Buffers{Pack(y)};
-  };
-  const std::string linear_text = "axis n, axis m, x[n,k]:u32, w[m,k]:u32 -> y[n,m]:u32";
-  cases.push_back({"linear over n",
-                   linear_text,
-                   "n",
-                   [](int64_t n) {
-                     return std::vector<Shape>{{n, 3}, {5, 3}};
-                   },
-                   {},
-                   false,
-                   linear,
-                   {nullptr}});
-  cases.push_back({"linear over m",
-                   linear_text,
-                   "m",
-                   [](int64_t m) {
-                     return std::vector<Shape>{{5, 3}, {m, 3}};
-                   },
-                   {},
-                   false,
-                   linear,
-                   {nullptr}});
-  cases.push_back({"convolution in an inner dimension",
-                   "axis n, x[b, n + w - 1, c]:u32, f[w]:u32 -> y[b, n, c]:u32",
-                   "",
-                   [](int64_t n) {
-                     return std::vector<Shape>{{3, n + 3, 2}, {4}};
-                   },
-                   {},
-                   false,
-                   [](const Call& c) {
-                     std::vector<uint32_t> y;
-                     for (uint64_t b = 0; b < 3; ++b) {
-                       for (uint64_t i = 0; i < c.tasks.size(); ++i) {
-                         for (uint64_t ch = 0; ch < 2; ++ch) {
-                           uint32_t sum = 0;
-                           for (uint64_t j = 0; j < 4; ++j) {
-                             sum += c.At<uint32_t>(0, {b, i + j, ch}) * c.At<uint32_t>(1, {j});
-                           }
-                           y.push_back(sum);
-                         }
-                       }
-                     }
-                     return Buffers{Pack(y)};
-                   },
-                   {nullptr}});
-  cases.push_back({"several elements a task",
-                   "p[2 * n]:u32 -> q[3 * n]:u32",
-                   "",
-                   [](int64_t n) { return std::vector<Shape>{{2 * n}}; },
-                   {},
-                   false,
-                   [](const Call& c) {
-                     std::vector<uint32_t> q;
-                     for (uint64_t i = 0; i < c.tasks.size(); ++i) {
-                       const uint32_t a = c.At<uint32_t>(0, {2 * i});
-                       const uint32_t b = c.At<uint32_t>(0, {2 * i + 1});
-                       q.insert(q.end(), {a + b, a - b, a * b});
-                     }
-                     return Buffers{Pack(q)};
-                   },
-                   {nullptr}});
-  cases.push_back({"sort",
-                   "key[n]:u32 -> sorted[n]:u32 : merge",
-                   "",
-                   [](int64_t n) { return std::vector<Shape>{{n}}; },
-                   {},
-                   false,
-                   [](const Call& c) {
-                     std::vector<uint32_t> keys = Unpack<uint32_t>(c.operands[0]);
-                     std::sort(keys.begin(), keys.end());
-                     return Buffers{Pack(keys)};
-                   },
-                   {MergeSorted}});
-  cases.push_back({"no operand",
-                   "axis n, seed:u64 = 5 -> hits:u32 : sum, id[n]:u64",
-                   "",
-                   [](int64_t) { return std::vector<Shape>{}; },
-                   {},
-                   true,
-                   [](const Call& c) {
-                     std::vector<uint32_t> hits(1);
-                     std::vector<uint64_t> id;
-                     for (uint64_t t = c.tasks.begin; t < c.tasks.end; ++t) {
-                       hits[0] += SplitMix64At(static_cast<uint64_t>(c.scalar(0)), t) & 1;
-                       id.push_back(t);
-                     }
-                     return Buffers{Pack(hits), Pack(id)};
-                   },
-                   {SumU32, nullptr}});
-  return cases;
+  return {Map(),         Histogram(),       Window(), LinearOverN(), LinearOverM(),
+          Convolution(), SeveralElements(), Sort(),   NoOperand()};
 }
 
 Instance Make(const Case& c, uint64_t tasks, uint64_t grain, Rng* rng) {

@@ -23,13 +23,51 @@ struct Load {
   double up, grid, down;
 };
 
+constexpr double kBytesPerSecond = 1e6;
+constexpr double kCores = 10;
+
+// A batch of one task that is a load, and its memory.
+struct LoadedBatch {
+  LoadedBatch(const Load& load, const TandemKernelV1* kernel)
+      : x(static_cast<size_t>(load.up * kBytesPerSecond / sizeof(float))),
+        y(static_cast<size_t>(load.down * kBytesPerSecond / sizeof(float))),
+        args{x.data(), y.data()} {
+    buffers[0] = {0, x.data(), x.size() * sizeof(float), false, false, 0};
+    buffers[1] = {8, y.data(), y.size() * sizeof(float), true, false, 0};
+    batch.kernel = kernel;
+    batch.expected_ns = load.grid * kCores * 1e9;
+    BatchPart part;
+    part.args = &args;
+    part.tasks = 1;
+    part.buffers = buffers;
+    batch.parts.push_back(part);
+  }
+
+  std::vector<float> x, y;
+  DoubleArgs args;
+  PartBuffer buffers[2];
+  Batch batch;
+};
+
+// What the lines had to do, from the bytes that were copied.
+void AddLoaded(const EmulatedSpeed& speed, const Batch& batch, Load* loaded) {
+  loaded->up +=
+      speed.copy_fixed_seconds + static_cast<double>(batch.bytes_up) / speed.copy_bytes_per_second;
+  loaded->grid += speed.launch_seconds + batch.expected_ns * 1e-9 / speed.cores;
+  loaded->down += speed.copy_fixed_seconds +
+                  static_cast<double>(batch.bytes_down) / speed.copy_bytes_per_second;
+}
+
+// What the batch says that it took.
+void AddSaid(const Batch& batch, Load* said) {
+  said->up += static_cast<double>(batch.up_ns) * 1e-9;
+  said->grid += static_cast<double>(batch.grid_ns) * 1e-9;
+  said->down += static_cast<double>(batch.down_ns) * 1e-9;
+}
+
 class OverlapTest : public ::testing::Test {
  protected:
-  static constexpr double kBytesPerSecond = 1e6;
-  static constexpr double kCores = 10;
-
-  // The time that all of them take, submitted at once. `loaded`: what the lines had to do, from the
-  // bytes that were copied; `said`: what batches say that they took.
+  // The time that all of them take, submitted at once.
   double Run(const std::vector<Load>& loads, uint64_t seed, Load* loaded, Load* said) {
     EmulatedOptions options;
     options.clock = EmulatedClock::kVirtual;
@@ -46,64 +84,44 @@ class OverlapTest : public ::testing::Test {
         &gpu, small, &log, [&](std::function<void()> f) { inbox.push_back(std::move(f)); },
         [&](const std::function<void(Crew&)>& f) { f(crew); });
     EXPECT_TRUE(engine.Start().ok());
-    struct Data {
-      std::vector<float> x, y;
-      DoubleArgs args;
-      PartBuffer buffers[2];
-      Batch batch;
-    };
-    std::vector<std::unique_ptr<Data>> all;
+    std::vector<std::unique_ptr<LoadedBatch>> all;
     size_t done = 0;
     TandemKernelV1 kernel = *FakeKernel("double_it");
     kernel.fault_count = 1;
     for (const Load& load : loads) {
-      all.push_back(std::make_unique<Data>());
-      Data& data = *all.back();
-      data.x.resize(static_cast<size_t>(load.up * kBytesPerSecond / sizeof(float)));
-      data.y.resize(static_cast<size_t>(load.down * kBytesPerSecond / sizeof(float)));
-      data.args = {data.x.data(), data.y.data()};
-      data.buffers[0] = {0, data.x.data(), data.x.size() * sizeof(float), false, false, 0};
-      data.buffers[1] = {8, data.y.data(), data.y.size() * sizeof(float), true, false, 0};
-      data.batch.kernel = &kernel;
-      data.batch.expected_ns = load.grid * kCores * 1e9;
-      BatchPart part;
-      part.args = &data.args;
-      part.tasks = 1;
-      part.buffers = data.buffers;
-      data.batch.parts.push_back(part);
-      data.batch.done = [&](Batch* batch) {
+      all.push_back(std::make_unique<LoadedBatch>(load, &kernel));
+      all.back()->batch.done = [&](Batch* batch) {
         EXPECT_TRUE(batch->status.ok()) << batch->status;
         ++done;
       };
-      engine.Submit(&data.batch);
+      engine.Submit(&all.back()->batch);
     }
+    const double end = Drive(&gpu, &inbox, [&] { return done == loads.size(); });
+    for (const auto& loaded_batch : all) {
+      AddLoaded(options.speed, loaded_batch->batch, loaded);
+      AddSaid(loaded_batch->batch, said);
+    }
+    return end;
+  }
+
+  // Lets time go on until all is done; returns it.
+  static double Drive(EmulatedGpu* gpu, std::deque<std::function<void()>>* inbox,
+                      const std::function<bool()>& all_done) {
     double now = 0;
-    while (done < loads.size()) {
-      while (!inbox.empty()) {
-        const std::function<void()> f = std::move(inbox.front());
-        inbox.pop_front();
+    while (true) {
+      while (!inbox->empty()) {
+        const std::function<void()> f = std::move(inbox->front());
+        inbox->pop_front();
         f();
       }
-      if (done == loads.size()) break;
-      now = gpu.next();
+      if (all_done()) return now;
+      now = gpu->next();
       if (now == Timeline::kNever) {
         ADD_FAILURE() << "it stands still";
-        break;
+        return now;
       }
-      gpu.AdvanceTo(now);
+      gpu->AdvanceTo(now);
     }
-    for (const auto& data : all) {
-      const EmulatedSpeed& speed = options.speed;
-      loaded->up += speed.copy_fixed_seconds +
-                    static_cast<double>(data->batch.bytes_up) / speed.copy_bytes_per_second;
-      loaded->grid += speed.launch_seconds + data->batch.expected_ns * 1e-9 / speed.cores;
-      loaded->down += speed.copy_fixed_seconds +
-                      static_cast<double>(data->batch.bytes_down) / speed.copy_bytes_per_second;
-      said->up += static_cast<double>(data->batch.up_ns) * 1e-9;
-      said->grid += static_cast<double>(data->batch.grid_ns) * 1e-9;
-      said->down += static_cast<double>(data->batch.down_ns) * 1e-9;
-    }
-    return now;
   }
 
   // Longest line over time taken.
