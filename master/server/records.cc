@@ -17,6 +17,7 @@
 #include "common/wire/kernel.h"
 #include "common/wire/lease_messages.h"
 #include "master/core/events.h"
+#include "master/core/retry_table.h"
 #include "master/server/timestamps.h"
 
 namespace tandem::master {
