@@ -177,6 +177,8 @@ absl::Status NameFlag(const absl::Status& status) {
       {"time_limit", "--time-limit"},
       {"device", "--device"},
       {"resources.cpus", "--cpus"},
+      {"resources.gpus", "--gpus"},
+      {"after", "--after"},
       {"resources.memory", "--mem"},
       {"resources.gpu_memory", "--gpu-memory"}};
   const std::string_view message = ToStd(status.message());

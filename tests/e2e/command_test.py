@@ -43,8 +43,8 @@ class CommandTest(unittest.TestCase):
         self.refused(2, "SHAPE_MISMATCH", "", "run", "saxpy", "scale=1", "x=[1,2,3]", "y=[1,2]")
 
     def test_what_is_not_honoured_yet_is_refused_by_name(self):
-        for says, *flag in (("cpus = 2", "--cpus", "2"), ("gpus = 0.5", "--gpus", "0.5"),
-                            ("memory = 2GiB", "--mem", "2GiB"), ("after = jobs/3", "--after", "3"),
+        for says, *flag in (("--cpus = 2", "--cpus", "2"), ("--gpus = 0.5", "--gpus", "0.5"),
+                            ("--mem = 2GiB", "--mem", "2GiB"), ("--after = jobs/3", "--after", "3"),
                             ("--after", "--after", "last")):
             for command in ("run", "submit"):
                 self.refused(2, "NOT_YET_HONOURED", says, command, "noop", "n=1", *flag)

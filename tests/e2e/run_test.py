@@ -161,6 +161,7 @@ class RunTest(unittest.TestCase):
 
     def test_cancelling_all_ends_what_runs_and_counts_the_rest(self):
         self.cluster.tandem("run", "noop", "n=1", "-q")
+        done = self.cluster.tandem("job", "ls", "--limit", "1", "-o", "name")[0].strip()
         self.cluster.tandem("job", "cancel", "all")  # what other tests have left
         ended = len(self.cluster.tandem("job", "ls", "--limit", "100000", "-o", "name")[0].split())
         running = self.cluster.submit("monte_carlo_pi", "n=100000000000000")
@@ -169,7 +170,7 @@ class RunTest(unittest.TestCase):
         said = err.splitlines()
         self.assertIn(f"job {running} CANCELLED", said[0])
         self.assertEqual(said[1:], [f"{ended} job{'' if ended == 1 else 's'} had already ended"])
-        _, err = self.cluster.tandem("job", "cancel", f"{running},{running}")
+        _, err = self.cluster.tandem("job", "cancel", f"{done},{done}")
         self.assertEqual(err, "2 jobs had already ended\n")
 
     def test_errors_name_the_flag(self):

@@ -158,7 +158,7 @@ class UsageTest(unittest.TestCase):
             reasons = set(re.findall(r'"([A-Z_]+)"\)', file.read()))
         with open(os.path.join(root, "docs/command_line.md")) as file:
             document = file.read()
-        named = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", document)) - set(re.findall(r"`(TANDEM_\w+|NO_COLOR)`", document))
+        named = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", document)) - set(re.findall(r"`(TANDEM_\w+|XDG_\w+|NO_COLOR)`", document))
         self.assertGreater(len(named), 15)
         self.assertLessEqual(named, reasons)
 

@@ -5,8 +5,9 @@
 
 Each source is given to clang with its include folders and macros but without precompiled headers, so
 that a forgotten #include shows. A header is compiled alone unless a source includes it before anything
-else, which proves as much. Nothing is built, only analysed. What passed is remembered by its digest in
-the build folder.
+else, which proves as much. Tests and benchmarks, which nothing includes, are analysed as the build joins
+them: several at once. Nothing is built, only analysed. What passed is remembered by its digest in the
+build folder.
 """
 
 import argparse
@@ -28,6 +29,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FIRST = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)', re.M)
 # Precompiled in whole and included by name nowhere.
 NOT_ALONE = ("cmake/pch/",)
+JOINED = ("tests/", "bench/")
 
 
 def macros_and_folders(entry):
@@ -58,6 +60,13 @@ def sources_of(path):
         return [included.decode() for included in FIRST.findall(f.read())]
 
 
+def units_of(path):
+    """What is analysed by itself of what the build compiles as this source."""
+    sources = sources_of(path)
+    joined = all(os.path.relpath(name, ROOT).startswith(JOINED) for name in sources)
+    return [path] if joined else sources
+
+
 def analyse(command, folder, text):
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, input=text, check=False)
     return done.returncode, done.stderr
@@ -67,13 +76,14 @@ def work(build, clang):
     """(what, path, command, folder, input) of each thing to be analysed."""
     flags = [clang, "-std=c++20", "-fsyntax-only", "-w", "-Wthread-safety", "-Werror=thread-safety"]
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
-        entries = {path: e for e in json.load(f) for path in sources_of(e["file"])}
+        entries = {path: e for e in json.load(f) for path in units_of(e["file"])}
     proven = set()
     for path, entry in sorted(entries.items()):
         name = os.path.relpath(path, ROOT)
-        if not path.endswith(".cc") or name.startswith(("..", os.path.relpath(build, ROOT))):
-            continue
-        proven.add(first_include(path))
+        if "/Unity/" not in path:
+            if not path.endswith(".cc") or name.startswith(("..", os.path.relpath(build, ROOT))):
+                continue
+            proven.add(first_include(path))
         yield path, [*flags, *macros_and_folders(entry), path], entry["directory"], None
     everything = [f for f in headers.flags_of(ROOT, build) if f.startswith("-I")]
     for name in source.tree_paths(ROOT):
