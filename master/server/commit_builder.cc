@@ -7,6 +7,7 @@
 
 #include "common/model/range_tree.h"
 #include "master/core/job.h"
+#include "master/server/job_view.h"
 
 namespace tandem::master {
 namespace {
@@ -49,6 +50,10 @@ void CommitBuilder::Add(const Record& record, absl::Time now, const std::string&
     }
   } else if (const auto* deleted = std::get_if<JobDeleted>(&record)) {
     commit_.batch.forgotten.push_back(deleted->job);
+    // Nothing else knows of the job when this is durable.
+    if (const auto view = board_->Find(deleted->job)) {
+      commit_.batch.history.push_back(RowOf(*view, /*with_spec=*/true));
+    }
   }
 }
 

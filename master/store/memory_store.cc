@@ -88,6 +88,14 @@ void MemoryStore::ApplyRows(const AppendBatch& batch) {
   for (const FailureRow& row : batch.failures) {
     state_.failures[{row.job, row.failure.task, row.failure.attempt}] = row;
   }
+  for (const JobRow& row : batch.history) UpsertJob(row);
+}
+
+void MemoryStore::UpsertJob(const JobRow& row) {
+  JobRow& stored = state_.jobs[row.id];
+  std::optional<std::string> spec = row.spec.has_value() ? row.spec : std::move(stored.spec);
+  stored = row;
+  stored.spec = std::move(spec);
 }
 
 absl::StatusOr<uint64_t> MemoryStore::Append(Epoch epoch, absl::Span<const AppendBatch> batches) {
@@ -200,12 +208,7 @@ absl::Status MemoryStore::Project(uint64_t seq, absl::Span<const JobRow> rows) {
   absl::MutexLock lock(&mu_);
   RETURN_IF_ERROR(write_error_);
   if (seq < state_.projected_seq) return absl::OkStatus();
-  for (const JobRow& row : rows) {
-    JobRow& stored = state_.jobs[row.id];
-    std::optional<std::string> spec = row.spec.has_value() ? row.spec : std::move(stored.spec);
-    stored = row;
-    stored.spec = std::move(spec);
-  }
+  for (const JobRow& row : rows) UpsertJob(row);
   state_.projected_seq = seq;
   return absl::OkStatus();
 }

@@ -94,6 +94,7 @@ class MemoryStore final : public Store {
   absl::Status CheckNewRows(absl::Span<const AppendBatch> batches) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ApplyRows(const AppendBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void UpsertJob(const JobRow& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::vector<Commit>> CheckedLogFrom(uint64_t seq);
 
   const StoreLimits limits_;

@@ -75,6 +75,9 @@ struct AppendBatch {
   // Jobs whose outputs and failures are forgotten for good. They are invisible at once; the rows
   // themselves go little by little (Store::Maintain).
   std::vector<JobId> forgotten;
+  // Rows of history that are there as soon as the batch is durable: of jobs that nothing else tells
+  // of any more. Others come when there is time (Store::Project).
+  std::vector<JobRow> history;
 };
 
 }  // namespace tandem::master

@@ -145,6 +145,7 @@ absl::Status SqliteWriter::InsertRows(const AppendBatch& batch) {
                         .BindText(4, row.failure.reason)
                         .Run());
   }
+  for (const JobRow& row : batch.history) RETURN_IF_ERROR(UpsertJob(row));
   return absl::OkStatus();
 }
 

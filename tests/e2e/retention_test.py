@@ -74,11 +74,11 @@ class RetentionTest(unittest.TestCase):
     def test_their_owner_deletes_them(self):
         cluster = self.cluster()
         job = self.run_job(cluster, *LARGE)
-        kept = self.run_job(cluster, "noop", "n=1000")
+        kept = self.run_job(cluster, "noop", "n=10")  # inline: in no segment that it would keep
         running = cluster.submit("monte_carlo_pi", f"n={10 ** 14}")
         self.assertGreater(self.segment_bytes(cluster), 15_000_000)
         code, out, err = cluster.run("job", "rm", f"{job},{running}")
-        self.assertEqual((code, out), (4, ""), err)
+        self.assertEqual((code, out), (5, ""), err)
         self.assertIn(f"tandem job cancel {running}", err)
         self.assertIn("(RESULT_NOT_READY)", err)
         self.assertIn(f"job {job}: its results are deleted\n", err)
@@ -96,7 +96,7 @@ class RetentionTest(unittest.TestCase):
         self.assertEqual(cluster.job(running)["state"], "RUNNING")
         self.assertEqual(cluster.run("job", "rm", "999")[0], 3)
         self.assertIn("  tandem job rm 7\n", cluster.tandem("job", "rm", "--help")[0])
-        self.assertIn("rm", cluster.tandem("completion", "bash")[0])
+        self.assertIn("rm\n", cluster.tandem("complete", "job", "r")[0])
 
 
 if __name__ == "__main__":

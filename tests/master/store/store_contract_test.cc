@@ -428,6 +428,22 @@ TEST_P(StoreContract, HistoryKeepsEveryField) {
   EXPECT_EQ(ReasonOf(store().FindJob(JobId(8)).status()), reason::kJobNotFound);
 }
 
+TEST_P(StoreContract, HistoryThatABatchBringsIsThereWithIt) {
+  JobRow row = Job(7, "ada", "a", 3);
+  row.spec = "the spec";
+  row.labels = {{"team", "risk"}};
+  AppendBatch batch;
+  batch.forgotten = {JobId(7)};
+  batch.history = {row};
+  Append(batch);
+  EXPECT_EQ(*store().FindJob(JobId(7)), row);
+  bench_->Restart();
+  EXPECT_EQ(*store().FindJob(JobId(7)), row);
+  // What was queued for the same job before, and is written now, says the same or less.
+  ASSERT_TRUE(store().Project(1, {row}).ok());
+  EXPECT_EQ(*store().FindJob(JobId(7)), row);
+}
+
 TEST_P(StoreContract, AnUpdateWithoutASpecKeepsTheOldOneAndReplacesTheRest) {
   JobRow row = Job(1, "ada", "a", 1);
   row.spec = "the spec";
