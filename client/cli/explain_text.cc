@@ -128,6 +128,7 @@ Json LeaseJson(const client::LeaseNote& note) {
 
 std::string WorkersText(const client::JobAccount& account) {
   Table table("workers", {{"WORKER"},
+                          {"DEVICE"},
                           {"GROUPS"},
                           {"LEASES"},
                           {"LEAVES"},
@@ -144,11 +145,18 @@ std::string WorkersText(const client::JobAccount& account) {
                           {"MERGES"},
                           {"MERGING"},
                           {"OTHER JOBS"}});
+  WorkerId last;
   for (const client::WorkerUsage& worker : account.workers) {
     const client::Usage& usage = worker.usage;
-    table.Add({worker.worker.valid() ? worker.name : "others", StrCat(worker.groups),
-               HumanCount(static_cast<double>(worker.leases)),
-               HumanCount(static_cast<double>(worker.leaves)),
+    // Leases are a worker's, whichever of its devices ran them.
+    const bool another = worker.worker.valid() && worker.worker == last;
+    const auto of_worker = [&](uint64_t count) -> std::string {
+      return another ? "" : HumanCount(static_cast<double>(count));
+    };
+    last = worker.worker;
+    table.Add({worker.worker.valid() ? worker.name : "others",
+               worker.worker.valid() ? std::string(KindName(worker.device)) : "-",
+               StrCat(worker.groups), of_worker(worker.leases), of_worker(worker.leaves),
                HumanCount(static_cast<double>(usage.tasks)), TimeOrDash(usage.body),
                TimeOrDash(usage.host), TimeOrDash(usage.stall), SizeOrDash(usage.fetched_bytes),
                SizeOrDash(usage.mapped_bytes), SizeOrDash(usage.path_bytes),

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/strings.h"
@@ -49,6 +51,7 @@ Totals Sum(const v1::JobAccount& account) {
   totals.wall_ns = totals.running_ns + static_cast<double>(account.pending_ns()) +
                    static_cast<double>(account.merging_ns());
   const uint64_t run_end = account.pending_ns() + account.running_ns();
+  absl::flat_hash_set<uint64_t> workers;  // Each has a line a kind of device.
   for (const v1::WorkerUsage& worker : account.workers()) {
     wire::AddUsage(worker.usage(), &totals.usage);
     const uint64_t groups = std::max<uint64_t>(1, worker.groups());
@@ -59,8 +62,9 @@ Totals Sum(const v1::JobAccount& account) {
     totals.other_ns += static_cast<double>(worker.other_ns());
     totals.leases += worker.leases();
     totals.returned += worker.returned_leaves();
+    workers.insert(worker.worker());
   }
-  totals.workers = static_cast<uint64_t>(account.workers_size());
+  totals.workers = workers.size();
   return totals;
 }
 
@@ -121,7 +125,7 @@ class Rules {
           text.advice);
     }
     findings_.insert(findings_.end(), job_.late.begin(), job_.late.end());
-    if (auto devices = ExplainDevices(job_)) findings_.push_back(*std::move(devices));
+    if (auto devices = ExplainDevices(job_, limits_)) findings_.push_back(*std::move(devices));
     leading_ = findings_.size();
   }
 
@@ -198,7 +202,13 @@ class Rules {
                             : 0;
     const std::string idle =
         StrCat("core groups had nothing to do for ", Percent(share), " of their time");
-    if (job_.leaf_count < 2 * totals_.groups) {
+    if (job_.state == v1::RUNNING && pieces == 0) {
+      Add("UNREPORTED", share,
+          StrCat("nothing of it has been reported yet: pieces that run now are counted when they "
+                 "end, and work of other jobs may be before it at its ",
+                 totals_.workers == 1 ? "worker" : "workers"),
+          "`tandem worker explain` says what a worker has of each job");
+    } else if (job_.leaf_count < 2 * totals_.groups) {
       Add("FEW_LEAVES", share,
           StrCat(idle, ": ", Count(job_.leaf_count, "leaf", "leaves"), " of ",
                  Count(job_.grain, "task", "tasks"), " cannot keep ",
@@ -244,7 +254,7 @@ class Rules {
       return "what ran when the job was cancelled was ended, and is not counted";
     }
     const bool long_pieces = piece * static_cast<double>(totals_.groups) >= totals_.idle_ns();
-    if (job_.state == v1::RUNNING && (totals_.usage.pieces() == 0 || long_pieces)) {
+    if (job_.state == v1::RUNNING && long_pieces) {
       return "pieces that run now are counted when they end";
     }
     return "";
@@ -255,10 +265,14 @@ class Rules {
 
   // One worker that works on when half of them have done their part.
   void Tail() {
-    std::vector<std::pair<uint64_t, const v1::WorkerUsage*>> ends;
+    std::map<uint64_t, std::pair<uint64_t, const v1::WorkerUsage*>> last;  // Of its devices.
     for (const v1::WorkerUsage& worker : job_.account.workers()) {
-      if (worker.usage().tasks() > 0) ends.emplace_back(worker.last_ns(), &worker);
+      if (worker.usage().tasks() == 0) continue;
+      auto& end = last[worker.worker()];
+      end = std::max(end, {worker.last_ns(), &worker});
     }
+    std::vector<std::pair<uint64_t, const v1::WorkerUsage*>> ends;
+    for (const auto& [worker, end] : last) ends.push_back(end);
     if (ends.size() < 2 || totals_.running_ns <= 0) return;
     std::ranges::sort(ends, {}, [](const auto& end) { return end.first; });
     const double tail = static_cast<double>(ends.back().first - ends[(ends.size() - 1) / 2].first);

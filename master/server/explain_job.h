@@ -27,6 +27,7 @@ struct ExplainLimits {
   double stall_share = 0.10;        // Of core groups' time: waited for operands.
   double host_share = 0.30;         // Of their busy time: in host stages.
   double idle_share = 0.30;         // Of core groups' time: what makes idleness worth a cause.
+  double device_idle_share = 0.5;   // Of its time: a device other than a CPU had nothing to run.
   double push_overlap = 0.5;        // Of the running time: some output was under way.
   uint64_t piece_ns = 200'000;      // A mean piece below this costs more to hand out than to run.
   double tail_share = 0.15;         // Of the running time: after half of the workers were done.

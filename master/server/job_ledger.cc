@@ -29,18 +29,26 @@ void JobLedger::Accepted(JobId job, MonoTime now, absl::Duration age) {
   entry.partial = age > absl::ZeroDuration();
 }
 
+JobLedger::AtWorker* JobLedger::FirstAt(Entry& entry, WorkerId worker) {
+  const auto it = std::ranges::find(entry.workers, worker, &AtWorker::worker);
+  return it == entry.workers.end() ? nullptr : &*it;
+}
+
 JobLedger::AtWorker& JobLedger::At(Entry& entry, WorkerId worker, v1::DeviceKind device,
                                    MonoTime now) {
+  MonoTime first = now;
   for (AtWorker& at : entry.workers) {
     if (at.worker != worker) continue;
     // A worker that comes back is granted leases before its devices are known.
     if (at.device == v1::DEVICE_KIND_UNSPECIFIED) at.device = device;
     if (at.device == device) return at;
+    first = std::min(first, at.first);
   }
   AtWorker& at = entry.workers.emplace_back();
   at.worker = worker;
   at.device = device;
-  at.first = at.last = now;
+  at.first = first;
+  at.last = now;
   at.total_at_first = busy_[worker];
   return at;
 }
@@ -49,13 +57,12 @@ void JobLedger::Granted(JobId job, WorkerId worker, uint64_t leases, MonoTime no
   Entry* entry = Live(job);
   if (entry == nullptr) return;
   // A lease is the worker's, whichever of its devices will pull it: the first one's line has them.
-  for (AtWorker& at : entry->workers) {
-    if (at.worker != worker) continue;
-    at.leases += leases;
-    return;
+  AtWorker* at = FirstAt(*entry, worker);
+  if (at == nullptr) {
+    const v1::DeviceKind device = looks_->LookAt(worker, v1::DEVICE_KIND_UNSPECIFIED).device;
+    at = &At(*entry, worker, device, now);
   }
-  const v1::DeviceKind device = looks_->LookAt(worker, v1::DEVICE_KIND_UNSPECIFIED).device;
-  At(*entry, worker, device, now).leases += leases;
+  at->leases += leases;
 }
 
 void JobLedger::MergeGranted(JobId job) {
@@ -92,9 +99,7 @@ void JobLedger::Reported(WorkerId worker, const Report& report, MonoTime now) {
     at = nullptr;
     entry = Live(wanted);
     if (entry == nullptr) return at;
-    for (AtWorker& known : entry->workers) {
-      if (known.worker == worker) at = &known;
-    }
+    at = FirstAt(*entry, worker);  // where its leases stand
     if (at != nullptr) at->last = now;
     return at;
   };
@@ -213,10 +218,15 @@ void JobLedger::Write(const Entry& entry, v1::JobAccount* to) const {
 
 // Those that did the most, and all the others in one line.
 void JobLedger::WriteWorkers(const Entry& entry, v1::JobAccount* to) const {
+  absl::flat_hash_map<WorkerId, uint64_t> busy;
   std::vector<const AtWorker*> order;
-  for (const AtWorker& at : entry.workers) order.push_back(&at);
-  std::ranges::sort(order, [](const AtWorker* a, const AtWorker* b) {
-    const uint64_t a_busy = wire::BusyNanos(a->usage), b_busy = wire::BusyNanos(b->usage);
+  for (const AtWorker& at : entry.workers) {
+    order.push_back(&at);
+    busy[at.worker] += wire::BusyNanos(at.usage);
+  }
+  // The busiest first; a worker's devices stay together.
+  std::ranges::stable_sort(order, [&busy](const AtWorker* a, const AtWorker* b) {
+    const uint64_t a_busy = busy[a->worker], b_busy = busy[b->worker];
     return a_busy != b_busy ? a_busy > b_busy : a->worker < b->worker;
   });
   for (size_t i = 0; i < order.size(); ++i) {

@@ -106,6 +106,8 @@ class JobLedger {
   };
 
   Entry* Live(JobId job);
+  // The worker's first line, which has its leases; null: it has none.
+  static AtWorker* FirstAt(Entry& entry, WorkerId worker);
   AtWorker& At(Entry& entry, WorkerId worker, v1::DeviceKind device, MonoTime now);
   static void Advance(Entry& entry, MonoTime now);
   void Write(const Entry& entry, v1::JobAccount* to) const;

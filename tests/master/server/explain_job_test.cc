@@ -110,6 +110,48 @@ TEST(ExplainJob, TheStageThatTakesLongestBindsADevice) {
   EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("bound by copy down"));
 }
 
+TEST(ExplainJob, OperandsOnTheirWayBindADeviceThatWaitsForThem) {
+  JobFacts job = Shared(v1::DEVICE_GPU);
+  UsageOf(&job, 1)->set_stall_ns(7 * kSecond);
+  UsageOf(&job, 1)->set_fetched_bytes(uint64_t{2} << 30);
+  EXPECT_THAT(Find(job, "DEVICES").what(),
+              HasSubstr("gpu is bound by operands on their way (2GiB)"));
+}
+
+TEST(ExplainJob, NothingBindsADeviceThatHadNothingToRun) {
+  JobFacts job = Shared(v1::DEVICE_GPU);
+  v1::Usage* usage = UsageOf(&job, 1);
+  usage->clear_host_ns();
+  usage->clear_up_ns();
+  usage->clear_down_ns();
+  usage->set_grid_ns(5 * kSecond);  // of the ten of the job
+  const v1::Finding finding = Find(job, "DEVICES");
+  EXPECT_THAT(finding.what(), HasSubstr("; gpu had nothing to run for 50% of its time"));
+  EXPECT_THAT(finding.what(), Not(HasSubstr("bound by")));
+  EXPECT_THAT(finding.advice(), HasSubstr("tandem worker explain"));
+  usage->set_grid_ns(5 * kSecond + 1);
+  EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("gpu is bound by its grids"));
+  usage->set_grid_ns(4 * kSecond);
+  job.account.mutable_workers(1)->set_first_ns(3 * kSecond);  // its first grant: 4 s of 7 s
+  EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("gpu is bound by its grids"));
+}
+
+TEST(ExplainJob, AWorkerIsOneHoweverManyKindsOfDevicesItHas) {
+  JobFacts job = Quiet();
+  for (int w : {0, 1}) UsageOf(&job, w)->set_body_ns(15 * kSecond);
+  v1::WorkerUsage* gpu = job.account.add_workers();
+  gpu->set_worker(2);
+  gpu->set_name("w2");
+  gpu->set_device(v1::DEVICE_GPU);
+  gpu->set_groups(1);
+  gpu->set_last_ns(7 * kSecond);  // not the worker's end
+  gpu->mutable_usage()->set_pieces(10);
+  gpu->mutable_usage()->set_tasks(100);
+  gpu->mutable_usage()->set_body_ns(9 * kSecond);
+  EXPECT_THAT(Find(job, "COMPUTE").what(), HasSubstr("of 2 workers"));
+  EXPECT_THAT(Tokens(job), Not(Contains("STRAGGLER")));
+}
+
 TEST(ExplainJob, OfCpusAloneNoDevicesAreTold) {
   EXPECT_THAT(Tokens(Shared(v1::DEVICE_CPU)), Not(Contains("DEVICES")));
 }
@@ -221,6 +263,19 @@ TEST(ExplainJob, WorkThatWasNeverReportedIsNotCalledIdleness) {
   EXPECT_THAT(Tokens(job), Contains("IDLE"));
   for (int w : {0, 1}) UsageOf(&job, w)->set_pieces(2);  // 5 s each, on four core groups.
   EXPECT_THAT(Find(job, "UNREPORTED").what(), HasSubstr("counted when they end"));
+}
+
+TEST(ExplainJob, AJobOfWhichNothingIsReportedYetHasNotTooFewLeaves) {
+  JobFacts job = Quiet();
+  job.state = v1::RUNNING;
+  job.leaf_count = 1;
+  for (int w : {0, 1}) UsageOf(&job, w)->Clear();
+  const v1::Finding finding = Find(job, "UNREPORTED");
+  EXPECT_THAT(finding.what(), HasSubstr("work of other jobs may be before it"));
+  EXPECT_THAT(finding.advice(), HasSubstr("tandem worker explain"));
+  EXPECT_THAT(Tokens(job), Not(Contains("FEW_LEAVES")));
+  UsageOf(&job, 0)->set_pieces(1);
+  EXPECT_THAT(Tokens(job), Contains("FEW_LEAVES"));
 }
 
 TEST(ExplainJob, TooFewLeavesForTheCoreGroups) {

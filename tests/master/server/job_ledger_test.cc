@@ -101,6 +101,39 @@ TEST_F(JobLedgerTest, WhatTheJobHasOnAnotherDeviceOfTheWorkerIsNotAnotherJobs) {
   for (const v1::WorkerUsage& line : account.workers()) EXPECT_EQ(line.other_ns(), 0u);
 }
 
+TEST_F(JobLedgerTest, LeasesAndLeavesOfAWorkerStandOnTheFirstOfItsLines) {
+  ledger_.Accepted(job_, At(0));
+  ledger_.Granted(job_, a_, 4, At(10));
+  ledger_.Used(a_, Body(30, 3), At(50));
+  v1::JobUsage elsewhere = Body(400, 5);
+  elsewhere.set_device(v1::DEVICE_EMULATED);
+  ledger_.Used(a_, elsewhere, At(60));
+  const WorkerId b(a_.value() + 1);
+  ledger_.Granted(job_, b, 1, At(20));
+  ledger_.Used(b, Body(100), At(60));
+  ledger_.Granted(job_, a_, 2, At(65));
+  Report report;
+  Commit& commit = report.commits.emplace_back();
+  commit.job = job_;
+  commit.runs = {{1, {0, 5}}};
+  report.returns.push_back({job_, {3, {7, 4}}});
+  ledger_.Reported(a_, report, At(70));
+  const v1::JobAccount account = *ledger_.Find(job_, At(80));
+  ASSERT_EQ(account.workers_size(), 3);
+  const v1::WorkerUsage& first = account.workers(0);
+  EXPECT_EQ(first.worker(), a_.value());
+  EXPECT_EQ(first.device(), v1::DEVICE_CPU);
+  EXPECT_EQ(first.leases(), 6u);
+  EXPECT_EQ(first.leaves(), 5u);
+  EXPECT_EQ(first.returned_leaves(), 4u);
+  const v1::WorkerUsage& second = account.workers(1);
+  EXPECT_EQ(second.worker(), a_.value());  // beside the other, though b was busier than one of them
+  EXPECT_EQ(second.device(), v1::DEVICE_EMULATED);
+  EXPECT_EQ(second.leases() + second.leaves() + second.returned_leaves(), 0u);
+  EXPECT_EQ(second.first_ns(), 10 * kMilli);  // from the worker's first grant
+  EXPECT_EQ(account.workers(2).worker(), b.value());
+}
+
 TEST_F(JobLedgerTest, AWorkerWhoseDevicesBecomeKnownAfterItsFirstLeaseHasOneLine) {
   ledger_.Accepted(job_, At(0));
   looks_.known = false;
