@@ -5,9 +5,9 @@
 
 Each source is given to clang with its include folders and macros but without precompiled headers, so
 that a forgotten #include shows. A header is compiled alone unless a source includes it before anything
-else, which proves as much. Tests and benchmarks, which nothing includes, are analysed as the build joins
-them: several at once. Nothing is built, only analysed. What passed is remembered by its digest in the
-build folder.
+else, which proves as much. Sources of tests and benchmarks are analysed as the build joins them, and only
+those that hold locks. Nothing is built, only analysed. What passed is remembered by its digest in the build
+folder.
 """
 
 import argparse
@@ -30,6 +30,7 @@ FIRST = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)', re.M)
 # Precompiled in whole and included by name nowhere.
 NOT_ALONE = ("cmake/pch/",)
 JOINED = ("tests/", "bench/")
+LOCKS = re.compile(rb"\bMutex|\bABSL_GUARDED_BY")
 
 
 def macros_and_folders(entry):
@@ -46,9 +47,13 @@ def macros_and_folders(entry):
     return kept
 
 
-def first_include(path):
+def contents(path):
     with open(path, "rb") as f:
-        match = FIRST.search(f.read())
+        return f.read()
+
+
+def first_include(path):
+    match = FIRST.search(contents(path))
     return match.group(1).decode() if match else ""
 
 
@@ -56,15 +61,15 @@ def sources_of(path):
     """The sources that are compiled as this one: several where the build joins them."""
     if "/Unity/" not in path:
         return [path]
-    with open(path, "rb") as f:
-        return [included.decode() for included in FIRST.findall(f.read())]
+    return [included.decode() for included in FIRST.findall(contents(path))]
 
 
 def units_of(path):
     """What is analysed by itself of what the build compiles as this source."""
     sources = sources_of(path)
-    joined = all(os.path.relpath(name, ROOT).startswith(JOINED) for name in sources)
-    return [path] if joined else sources
+    if not all(os.path.relpath(name, ROOT).startswith(JOINED) for name in sources):
+        return sources
+    return [path] if any(LOCKS.search(contents(name)) for name in sources) else []
 
 
 def analyse(command, folder, text):
