@@ -81,6 +81,9 @@ void SetCommonArguments(grpc::ChannelArguments* arguments) {
   arguments->SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments->SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
   arguments->SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
+  // The window is as large as it need be: nothing is to be learned of the way by a ping with what
+  // is received.
+  arguments->SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments->SetInt(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, kWriteBufferBytes);
 }
 

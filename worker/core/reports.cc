@@ -41,20 +41,20 @@ void WorkerCore::MakeReports(MonoTime now, Effects* effects) {
   const size_t before = effects->reports.size();
   next_report_ = outbox_.Report(next_report_, &effects->reports);
   const bool tells_former_life = !former_life_.empty() && former_life_report_ == 0;
-  const bool more = !rates.empty() || !backlogs.empty() || !faults_.empty() || !splits_.empty() ||
-                    tells_former_life || forgot_ != 0;
+  const bool more =
+      !rates.empty() || !backlogs.empty() || !faults_.empty() || tells_former_life || forgot_ != 0;
   if (more && effects->reports.size() == before) {
     effects->reports.emplace_back().number = next_report_++;
   }
   counters_.reports += effects->reports.size() - before;
-  if (!more) return;
+  if (effects->reports.size() == before) return;
   Report& last = effects->reports.back();
   last.rates = std::move(rates);
   last.backlogs = std::move(backlogs);
   last.forgot = std::exchange(forgot_, 0);
   last.job_faults = std::move(faults_);
   faults_.clear();
-  last.splits = std::exchange(splits_, {});
+  last.splits = std::exchange(splits_, {});  // no report's cause: of their leaves one is due
   if (!tells_former_life) return;
   former_life_report_ = last.number;
   uint64_t suspected = 0;
