@@ -208,7 +208,7 @@ struct InFlightPiece {
   absl::Duration unproven;           // at its most, while its job is not measured
   bool is_void = false;              // its leases are gone: whatever comes of it is dropped
   bool alone = false;                // nothing runs beside it but others of its set of suspects
-  bool recalled = false;             // if it comes back unstarted it goes to the master
+  bool recalled = false;             // what comes back of it goes to the master
   PoolEnd end = PoolEnd::kFront;     // of the pool from which it was pulled
 };
 

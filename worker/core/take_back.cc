@@ -1,7 +1,8 @@
 // TakeBack: what a lane holds and others would do sooner goes back to the pool: the piece behind
 // one that is late, and, for a lane that has nothing, of the piece that ends last so much that both
-// end together.
+// end together. What the master recalls goes back to it the same way.
 #include <algorithm>
+#include <utility>
 
 #include "worker/core/worker_core.h"
 
@@ -46,14 +47,36 @@ void WorkerCore::TakeBackPiece(JobState* job, const Puller::Steal& steal, Effect
   InFlightPiece& piece = pieces_.at(steal.piece);
   // It is coming already; or it cannot be divided; or it is where it is because of its size.
   if (piece.recalled || piece.run.suspect || piece.run.need_bytes > 0) return;
-  const ExecutorId executor = piece.executor->id;
   const uint64_t leaves = piece.run.count();
-  const bool divides = !job->info.whole_nodes() && piece.renewed.empty();
-  if (piece.executor->shrinks && divides) {
-    const uint64_t keep = leaves - std::min(steal.leaves, leaves);
-    effects->to_executors.push_back(ShrinkPiece{executor, steal.piece, keep});
+  AskBack(*job, steal.piece, piece, leaves - std::min(steal.leaves, leaves), effects);
+}
+
+void WorkerCore::Recall(JobState* job, uint64_t from, uint64_t to, Effects* effects) {
+  Return(job->info.job, job->pool.TakeWithin(from, to), effects);
+  UpdateRunnable(job);
+  for (auto& [id, piece] : pieces_) {
+    if (piece.job != job->info.job || piece.merge != nullptr || piece.is_void || piece.recalled) {
+      continue;
+    }
+    const LeaseRun wanted = piece.run.Within(from, to);
+    if (wanted.count() == 0) continue;
+    piece.recalled = true;
+    // A piece keeps its first leaves: what lies behind those that are wanted comes, too.
+    AskBack(*job, id, piece, wanted.first() - piece.run.first(), effects);
+  }
+}
+
+// All behind the first `keep` leaves that has not begun; where a piece cannot be divided, all of it
+// or, if it has begun, nothing.
+void WorkerCore::AskBack(const JobState& job, PieceId id, const InFlightPiece& piece, uint64_t keep,
+                         Effects* effects) {
+  const ExecutorId executor = piece.executor->id;
+  const bool divides = piece.executor->shrinks && !job.info.whole_nodes() &&
+                       piece.renewed.empty() && !piece.run.suspect && piece.run.need_bytes == 0;
+  if (divides) {
+    effects->to_executors.push_back(ShrinkPiece{executor, id, keep});
   } else {
-    effects->to_executors.push_back(CancelPiece{executor, steal.piece});
+    effects->to_executors.push_back(CancelPiece{executor, id});
   }
 }
 
@@ -69,11 +92,12 @@ void WorkerCore::On(PieceShrunk event, MonoTime, Effects* effects) {
   const uint64_t leaves = std::min(event.leaves, piece.run.count());
   const uint64_t back = piece.run.count() - leaves;
   job->pulls->puller.Shrunk(piece.lane, event.piece, leaves);
+  const bool recalled = std::exchange(piece.recalled, false);  // what is left may be again
   if (back == 0) return;
   LeaseRun returned = piece.run.Part(piece.run.first() + leaves, back);
   piece.run.leaves.count = leaves;
   job->running_leaves -= back;
-  if (piece.recalled) {
+  if (recalled) {
     Return(piece.job, {std::move(returned)}, effects);
   } else {
     Accept(job, std::move(returned), piece.end == PoolEnd::kFront, effects);

@@ -98,19 +98,9 @@ void WorkerCore::On(MergeGranted event, MonoTime, Effects*) {
 }
 
 void WorkerCore::On(Recalled event, MonoTime, Effects* effects) {
-  JobState* job = FindJob(event.recall.job);
-  if (job == nullptr) return;
-  const uint64_t from = event.recall.leaves.first;
-  const uint64_t to = from + event.recall.leaves.count;
-  Return(job->info.job, job->pool.TakeWithin(from, to), effects);
-  UpdateRunnable(job);
-  for (auto& [id, piece] : pieces_) {
-    if (piece.job != event.recall.job || piece.merge != nullptr || piece.is_void ||
-        piece.recalled || piece.run.Within(from, to).count() == 0) {
-      continue;
-    }
-    piece.recalled = true;
-    effects->to_executors.push_back(CancelPiece{piece.executor->id, id});
+  const LeafInterval& leaves = event.recall.leaves;
+  if (JobState* job = FindJob(event.recall.job)) {
+    Recall(job, leaves.first, leaves.first + leaves.count, effects);
   }
 }
 

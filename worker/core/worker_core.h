@@ -197,6 +197,10 @@ class WorkerCore {
   void TakeBack(MonoTime now, Effects* effects);
   void TakeBackOf(JobState* job, bool idle, MonoTime now, Effects* effects);
   void TakeBackPiece(JobState* job, const Puller::Steal& steal, Effects* effects);
+  // For the master.
+  void Recall(JobState* job, uint64_t from, uint64_t to, Effects* effects);
+  void AskBack(const JobState& job, PieceId id, const InFlightPiece& piece, uint64_t keep,
+               Effects* effects);
   // too_large.cc
   bool HeldSomewhere(const JobState& job, const LeaseRun& run) const;
   void ReturnTooLarge(JobId job, LeaseRun run, uint64_t budget_bytes, Effects* effects);

@@ -417,6 +417,39 @@ TEST(WorkerDevicesTest, WhatIsLeftOfAShrunkPieceIsCommitted) {
   EXPECT_THAT(driver.commits()[0].runs, ElementsAre(LeafRun{2, {10, 2}}));
 }
 
+TEST(WorkerDevicesTest, ARecallTakesWhatHasNotBegunOfAPieceThatRuns) {
+  Hybrid hybrid(DeviceChoice::kCpu, {"kernel@0"}, /*shrinks=*/true);
+  CoreDriver& driver = hybrid.driver;
+  hybrid.Give(1, 0, 1);
+  hybrid.Finish(hybrid.running.at(0));
+  hybrid.Give(2, 10, 64);
+  RunPiece piece = hybrid.running.at(0);
+  const uint64_t count = piece.leaves.count;
+  ASSERT_GT(count, 4u);
+  // All but three leaves of it; what waits behind it wholly.
+  driver.Do(Recalled{{JobId(1), {13, 61}}});
+  for (const ShrinkPiece& asked : driver.Of<ShrinkPiece>()) {
+    EXPECT_EQ(asked.leaves, asked.piece == piece.piece ? 3u : 0u);
+  }
+  EXPECT_THAT(driver.Of<CancelPiece>(), IsEmpty());
+  // While it is on its way nothing is asked for twice.
+  driver.Do(Recalled{{JobId(1), {12, 62}}});
+  EXPECT_THAT(driver.Of<ShrinkPiece>(), IsEmpty());
+  // Four had begun.
+  driver.Do(PieceShrunk{piece.executor, piece.piece, 4});
+  ASSERT_THAT(driver.returns(), SizeIs(1));
+  EXPECT_EQ(driver.returns()[0].run, (LeafRun{6, {14, count - 4}}));
+  // What is left may be recalled again; this time there is nothing to take.
+  driver.Do(Recalled{{JobId(1), {10, 4}}});
+  ASSERT_THAT(driver.Of<ShrinkPiece>(), SizeIs(1));
+  driver.Do(PieceShrunk{piece.executor, piece.piece, 4});
+  EXPECT_THAT(driver.returns(), IsEmpty());
+  piece.leaves.count = 4;
+  driver.Do(driver.Finished(piece));
+  ASSERT_THAT(driver.commits(), SizeIs(1));
+  EXPECT_THAT(driver.commits()[0].runs, ElementsAre(LeafRun{2, {10, 4}}));
+}
+
 TEST(WorkerDevicesTest, AFirstLaunchTeachesNoRate) {
   Hybrid hybrid(DeviceChoice::kGpu);
   hybrid.Give(1, 0, 100);
