@@ -27,6 +27,7 @@ void WorkerCore::Dispatch(MonoTime now, Effects* effects) {
 }
 
 bool WorkerCore::HasRoom(const PullLane& lane) const {
+  if (lane.voids > 0) return false;  // it ends by itself, or its executor will be ended
   if (lane.in_flight < options_.pull.pieces_per_group) return true;
   const bool far = devices_[lane.device].kind != DeviceKind::kCpu;
   const absl::Duration window = far ? options_.pull.device_window : options_.pull.merge_window;

@@ -56,6 +56,7 @@ void WorkerCore::CheckLanes() const {
   for (const auto& [id, piece] : pieces_) {
     PullLane& sum = sums[piece.lane];
     ++sum.in_flight;
+    sum.voids += piece.is_void ? 1 : 0;
     const bool any_time = piece.predicted == absl::InfiniteDuration();
     sum.unpredicted += any_time ? 1 : 0;
     if (!any_time) sum.predicted += piece.predicted;
@@ -64,6 +65,7 @@ void WorkerCore::CheckLanes() const {
   for (size_t i = 0; i < lanes_.size(); ++i) {
     CHECK(lanes_[i].device < devices_.size());
     CHECK_EQ(sums[i].in_flight, lanes_[i].in_flight);
+    CHECK_EQ(sums[i].voids, lanes_[i].voids);
     CHECK_EQ(sums[i].unpredicted, lanes_[i].unpredicted);
     CHECK(sums[i].predicted == lanes_[i].predicted);
     CHECK(sums[i].unproven == lanes_[i].unproven);

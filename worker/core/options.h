@@ -88,7 +88,7 @@ struct CoreOptions {
   uint32_t merge_tries_max = 3;               // lost executors that one merge may cost
   absl::Duration executor_idle_max = absl::Minutes(5);
   // What runs for a job that is over may end by itself for so long; then its executor is ended.
-  absl::Duration void_max = absl::Seconds(10);
+  absl::Duration void_max = absl::Seconds(2);
 
   bool kill_when_master_lost = false;  // drop everything one lease TTL after the stream ended
 };

@@ -218,7 +218,8 @@ struct PullLane {
   uint32_t number = 0;           // in its device
   OwnerState* holder = nullptr;  // the present one, or the last
   uint32_t in_flight = 0;
-  uint32_t unpredicted = 0;  // of those: how many may take any time
+  uint32_t voids = 0;        // of those: how many nobody waits for
+  uint32_t unpredicted = 0;  // … and how many may take any time
   absl::Duration predicted;  // of the others, together
   absl::Duration unproven;   // of all whose jobs were not measured
   MonoTime held_since;

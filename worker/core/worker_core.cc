@@ -266,6 +266,7 @@ bool WorkerCore::TakePiece(PieceId id, InFlightPiece* piece) {
   }
   PullLane& lane = lanes_[piece->lane];
   --lane.in_flight;
+  lane.voids -= piece->is_void ? 1 : 0;
   if (piece->predicted == absl::InfiniteDuration()) {
     --lane.unpredicted;
   } else {
@@ -305,6 +306,7 @@ std::vector<LeaseRun> WorkerCore::RunsOf(InFlightPiece* piece) {
 void WorkerCore::VoidPiece(PieceId id, InFlightPiece* piece, Effects* effects) {
   DCHECK(!piece->is_void);
   piece->is_void = true;
+  ++lanes_[piece->lane].voids;
   ++piece->executor->voids;
   piece->executor->voids_since = last_step_;
   ++counters_.pieces_void;
