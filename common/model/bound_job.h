@@ -87,7 +87,7 @@ struct BoundOutput {
 
   // A partial that stands for no single task: merged, not placed.
   bool reduced() const { return kind == Kind::kReduce || kind == Kind::kMerge; }
-  // May be summed up in any order in one accumulator (architecture.md §2).
+  // May be summed up in any order in one accumulator (docs/ARCHITECTURE.md).
   bool accumulates() const { return reduced() && output_class == OutputClass::kExact; }
   // What a range of `tasks` tasks yields, packed. REQUIRES: not kRaggedConcat.
   uint64_t PieceBytes(uint64_t tasks) const;

@@ -1,4 +1,4 @@
-// The ids of Tandem's things. See architecture.md §1 for what each one names.
+// The ids of Tandem's things. See docs/ARCHITECTURE.md for what each one names.
 //
 // An id of value 0 names nothing. Thread-safety: value types.
 #ifndef TANDEM_COMMON_MODEL_IDS_H_

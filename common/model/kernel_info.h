@@ -16,7 +16,7 @@
 
 namespace tandem {
 
-// Whose bytes are the same (architecture.md §2).
+// Whose bytes are the same (docs/ARCHITECTURE.md).
 enum class OutputClass : uint8_t {
   kUnspecified = 0,
   kExact,     // Any order of merging gives the same bytes.

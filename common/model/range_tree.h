@@ -1,5 +1,5 @@
 // RangeTree: the fixed binary tree over a job's tasks, whose nodes are what is leased, pulled,
-// run, merged and remembered (architecture.md §2, "The range tree").
+// run, merged and remembered (docs/ARCHITECTURE.md, "The range tree").
 //
 // Tasks are grouped into leaves of `grain`; the last leaf may be shorter. A node is an aligned run
 // of 2^level leaves, clipped at the end. Nodes are canonical: of the (first_leaf, level) pairs

@@ -1,5 +1,5 @@
 // Signature: a kernel's operands, scalar parameters and outputs over named axes, from which
-// everything about splitting follows (architecture.md §2).
+// everything about splitting follows (docs/ARCHITECTURE.md).
 //
 //   spot[n]:f32, strike[n]:f32, rate:f32 = 0.05 -> call[n]:f32, put[n]:f32
 //   base[n + k - 1]:u8, k:i32 = 11 in [1, 15] -> count[4^k]:u32 : sum

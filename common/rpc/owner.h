@@ -1,7 +1,7 @@
 // Who is calling: the owner of a job, a blob, an RPC.
 //
 // Without TLS the owner is the client's user name, sent as metadata `tandem-owner` and trusted on
-// loopback (architecture.md §8).
+// loopback (docs/ARCHITECTURE.md).
 //
 // Thread-safety: pure functions.
 #ifndef TANDEM_COMMON_RPC_OWNER_H_

@@ -53,6 +53,11 @@ def kernel(members, signature=MAP, output_class="kBitwise"):
     return KERNEL % {"signature": signature, "output_class": output_class, "members": members}
 
 
+def without(member):
+    """A map that lacks what begins so."""
+    return "\n".join(line for line in kernel(MAP_ARGS + "\n" + EACH).split("\n") if member not in line)
+
+
 RIGHT = [
     ("a map", kernel(MAP_ARGS + EACH)),
     ("extents at the end", kernel(
@@ -103,6 +108,11 @@ WRONG = [
     ("tolerant without a tolerance", kernel(MAP_ARGS + EACH, output_class="kTolerant"), "class tolerant needs"),
     ("a signature without outputs", kernel(MAP_ARGS + EACH, "x[n]:f32"), "kSignature cannot be read"),
     ("an unknown dtype", kernel(MAP_ARGS + EACH, "x[n]:float -> y[n]:f32"), "kSignature cannot be read"),
+    ("no name", without("kName["), "a kernel needs kName"),
+    ("no signature", without("kSignature["), "a kernel needs kSignature"),
+    ("no class", without("kClass ="), "a kernel needs kClass"),
+    ("no cost", without("kCostNs ="), "a kernel needs kCostNs"),
+    ("no arguments", without("struct Args"), "a kernel needs Args"),
     ("an unclosed bracket", kernel(MAP_ARGS + EACH, "x[n:f32 -> y[n]:f32"), "kSignature cannot be read"),
 ]
 

@@ -1,5 +1,5 @@
 // Auditor: reads the durable log and what clients see, knows what the tasks' values are, and
-// reports every broken promise of faults.md. It shares no code with the cores.
+// reports every broken promise. It shares no code with the cores.
 //
 // Checked here: 1 durable accept, 3 one result a task and its bytes, 7 cancel, 9 idempotent submit,
 // 10 replay (by the simulated master), 11 only durable state is visible, in order.

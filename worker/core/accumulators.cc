@@ -1,5 +1,5 @@
 // Accumulators: an executor keeps one a job whose outputs are all reduced and exact, and hands it
-// over as one partial, with exactly the pieces in it (architecture.md §2).
+// over as one partial, with exactly the pieces in it (docs/ARCHITECTURE.md).
 #include <algorithm>
 #include <utility>
 

@@ -1,5 +1,5 @@
 // Puller: decides what each device of a worker pulls next of one job, and what it takes back from
-// another, so that all of them end together (architecture.md §3.4, "pull, don't cut").
+// another, so that all of them end together (docs/ARCHITECTURE.md, "pull, don't cut").
 //
 //   const uint32_t gpu = puller.AddDevice({.end = PoolEnd::kFront, .seconds_per_leaf = 1e-4});
 //   const Decision pull = puller.Ask(gpu, now, {pool.leaves(), share_to_come});

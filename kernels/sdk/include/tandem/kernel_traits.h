@@ -60,6 +60,11 @@ struct PartialOf<K, Void<typename K::Partial>> {
   inline constexpr bool Trait = false;        \
   template <class K>                          \
   inline constexpr bool Trait<K, Void<decltype(expression)>> = true
+TANDEM_HAS_MEMBER_(kHasName, K::kName);
+TANDEM_HAS_MEMBER_(kHasSignature, K::kSignature);
+TANDEM_HAS_MEMBER_(kHasClass, K::kClass);
+TANDEM_HAS_MEMBER_(kHasCost, K::kCostNs);
+TANDEM_HAS_MEMBER_(kHasArgs, Declare<typename K::Args>());
 TANDEM_HAS_MEMBER_(kHasEach, &K::Each);
 TANDEM_HAS_MEMBER_(kHasRange, &K::Range);
 TANDEM_HAS_MEMBER_(kHasBlock, &K::Block);
@@ -308,6 +313,11 @@ constexpr bool AllInside() {
 
 template <class K>
 constexpr bool CheckKernel() {
+  static_assert(kHasName<K>, "a kernel needs kName, what it is called in jobs");
+  static_assert(kHasSignature<K>, "a kernel needs kSignature, what it computes");
+  static_assert(kHasClass<K>, "a kernel needs kClass, whose bytes are the same (OutputClass)");
+  static_assert(kHasCost<K>, "a kernel needs kCostNs, about how long a unit of work takes");
+  static_assert(kHasArgs<K>, "a kernel needs Args, the layout of its signature");
   static_assert(kSignatureOf<K>.error == nullptr, "kSignature cannot be read");
   static_assert(ArgsFollowSignature<K>(),
                 "Args does not follow from kSignature: see tandem/abi.h for its layout");
