@@ -1,5 +1,7 @@
 #include "client/cli/app.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include "client/cli/stdout_buffer.h"
 #include "common/base/error.h"
 #include "common/base/strings.h"
+#include "common/cli/environment.h"
 #include "common/cli/usage.h"
 
 namespace tandem::cli {
@@ -84,6 +87,10 @@ std::unique_ptr<CLI::App> MakeApp(Context* context) {
 }
 
 int RunCommand(const std::vector<std::string>& words) {
+  // What a shell asks for completions shows no words of ours.
+  if (words.empty() || words[0] != "complete") {
+    WarnOfMistypedVariables("tandem", environ, std::cerr);
+  }
   StdoutBuffer buffer;
   Context context;
   const std::unique_ptr<CLI::App> app = MakeApp(&context);

@@ -66,8 +66,8 @@ absl::Status PutFiles(Context* context, const DataFlags& flags) {
   }
   std::cout << table.Render(context->format());
   if (!flags.quiet) {
-    std::cerr << HumanSize(sent) << " of " << HumanSize(total)
-              << " sent; the master had the rest\n";
+    std::cerr << HumanSize(sent) << " of " << HumanSize(total) << " sent"
+              << (sent < total ? "; the master had the rest\n" : "\n");
   }
   return absl::OkStatus();
 }

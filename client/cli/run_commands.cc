@@ -158,6 +158,8 @@ absl::Status Run(Context* context, const RunFlags& flags) {
                         StrCat("an output and ", flags.follow ? "--follow" : "-o",
                                " cannot both go to stdout; give the output a file"));
   }
+  // Tasks are printed as they end: several things, of which the job is the last.
+  if (flags.follow && context->json()) context->format_flag = "jsonl";
   RETURN_IF_ERROR(UploadAll(client, planned.job, context->progress_style(flags.quiet)));
   ASSIGN_OR_RETURN(client::JobInfo info, client->Submit(planned.job.spec, flags.request_id));
   if (!flags.quiet) std::cerr << "job " << info.id << " submitted\n";

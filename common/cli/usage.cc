@@ -1,5 +1,7 @@
 #include "common/cli/usage.h"
 
+#include <unistd.h>
+
 #include <iostream>
 #include <sstream>
 #include <string_view>
@@ -8,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/error.h"
 #include "common/base/strings.h"
+#include "common/cli/environment.h"
 #include "common/cli/exit_code.h"
 #include "common/cli/option_types.h"
 
@@ -150,6 +153,7 @@ std::string TypeOf(const CLI::Option& option) {
 
 std::optional<int> ParseCommandLine(CLI::App* app, int argc, char** argv) {
   app->formatter(HelpFormatter());
+  WarnOfMistypedVariables(app->get_name(), environ, std::cerr);
   try {
     app->parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -108,11 +108,12 @@ class RunTest(unittest.TestCase):
         out, _ = self.cluster.tandem("run", "saxpy", "scale=2", "x=[1,2,3,4,5]", "y=[10,20,30,40,50]", "--grain", "2",
                                      "--follow")
         self.assertEqual(out, "0 z=12\n1 z=24\n2 z=36\n3 z=48\n4 z=60\n")
-        out, _ = self.cluster.tandem("run", "noop", "n=10000", "--grain", "16", "--follow", "-o", "jsonl")
-        lines = [json.loads(line) for line in out.splitlines()]
-        self.assertEqual([line["task"] for line in lines[:-1]], list(range(10000)))
-        self.assertEqual(lines[0]["kind"], "task_result")
-        self.assertEqual(lines[-1]["kind"], "job")
+        for output in ("jsonl", "json"):
+            out, _ = self.cluster.tandem("run", "noop", "n=10000", "--grain", "16", "--follow", "-o", output)
+            lines = [json.loads(line) for line in out.splitlines()]
+            self.assertEqual([line["task"] for line in lines[:-1]], list(range(10000)))
+            self.assertEqual(lines[0]["kind"], "task_result")
+            self.assertEqual(lines[-1]["kind"], "job")
 
     def test_a_job_that_fails_exits_with_1_unless_that_is_allowed(self):
         folder = self.cluster.path("images")

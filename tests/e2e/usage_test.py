@@ -164,13 +164,18 @@ class UsageTest(unittest.TestCase):
 
     def test_manual_pages_tell_of_every_command_and_variable(self):
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-        variables = set()
+        variables, known = set(), set()
         for folder in ("client", "common", "worker", "master", "kernels/sdk"):
             for path, _, names in os.walk(os.path.join(root, folder)):
                 for name in names:
                     if name.endswith((".cc", ".h")):
                         with open(os.path.join(path, name)) as file:
-                            variables |= set(re.findall(r'"(TANDEM_[A-Z_]+)"', file.read()))
+                            found = set(re.findall(r'"(TANDEM_[A-Z_]+)"', file.read()))
+                        if name == "environment.cc":
+                            known = {variable for variable in found if not variable.endswith("_")}
+                        else:
+                            variables |= found
+        self.assertEqual(known, variables, "those that common/cli/environment.cc takes for mistyped, or not")
         variables = {name for name in variables if "FAILPOINTS" not in name}  # of tests
         self.assertLessEqual({"TANDEM_ADDRESS", "TANDEM_HASH_CACHE", "TANDEM_OUTPUT"}, variables)
         with tempfile.TemporaryDirectory() as folder:
@@ -187,6 +192,16 @@ class UsageTest(unittest.TestCase):
             for command in commands:
                 self.assertIn(f'.SH "{group} {command}"', pages[page])
             self.assertIn(".SH SYNOPSIS", pages[page])
+
+    def test_a_mistyped_variable_is_said_and_changes_nothing(self):
+        for program, *words in (("tandem", "config", "path"), ("tandem-master", "--version"), ("tandem-worker", "--help")):
+            environment = {**os.environ, "TANDEM_ADRESS": "nowhere", "TANDEM_SOFTCUDA": "/x"}
+            done = subprocess.run([os.path.join(BIN, program), *words], capture_output=True, text=True, env=environment, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, f"{program}: TANDEM_ADRESS is read by no program; did you mean TANDEM_ADDRESS?\n")
+        done = subprocess.run([os.path.join(BIN, "tandem"), "complete", "job", "r"], capture_output=True, text=True, env=environment,
+                              timeout=60)
+        self.assertEqual((done.stdout, done.stderr), ("results\nrm\n", ""))
 
     def test_help_and_version_are_no_errors(self):
         for words in (("--help",), ("job", "--help"), ("job", "ls", "-h"), ("--version",)):
