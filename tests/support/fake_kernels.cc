@@ -341,6 +341,7 @@ TandemKernelV1 MakeDie() {
 int64_t HangPart(const TandemPart& part, void*) {
   const auto* args = static_cast<const DieArgs*>(part.args);
   for (int64_t i = 0; i < part.tasks; ++i) {
+    if (part.first.id + i == args->at) ++HangsBegun();
     while (part.first.id + i == args->at && !HangsReleased()) {
     }
     args->y[part.first.row + i] = 1;
@@ -358,6 +359,11 @@ TandemKernelV1 MakeHang() {
 std::atomic<bool>& HangsReleased() {
   static std::atomic<bool> released = false;
   return released;
+}
+
+std::atomic<int>& HangsBegun() {
+  static std::atomic<int> begun = 0;
+  return begun;
 }
 
 const TandemLibraryV1* FakeKernels() {

@@ -32,6 +32,8 @@ const TandemLibraryV1* FakeBaseline();
 const TandemKernelV1* FakeKernel(std::string_view name);
 // Lets hang_at go on, in this process.
 std::atomic<bool>& HangsReleased();
+// How often a task of hang_at has come to where it hangs, in this process.
+std::atomic<int>& HangsBegun();
 
 }  // namespace tandem::testing
 

@@ -371,6 +371,99 @@ TEST(ExecutorTest, OperandsOfTheNextPieceAreFetchedWhileOneRuns) {
   EXPECT_THAT(ValuesOf<float>(h.OutputBytes(h.done().at(pieces[1]).outputs(0))), Each(8));
 }
 
+// Behind a batch that runs for as long as the test says others wait on the device.
+class WithdrawTest : public ::testing::Test {
+ protected:
+  WithdrawTest() {
+    JobSpec busy;
+    busy.kernel = "hang_at";
+    busy.axis_extents["n"] = 1;
+    busy.scalars["at"] = Scalar::I64(0);
+    h_.SetUp(1, busy);
+    h_.SetUp(2, DoubleSpec({1, 2, 3, 4}, 2));
+    const int begun = tandem::testing::HangsBegun();
+    running_ = Add({{1, {0, 1}}}).front();
+    while (tandem::testing::HangsBegun() == begun) std::this_thread::yield();
+  }
+  ~WithdrawTest() override { tandem::testing::HangsReleased() = false; }
+
+  // For one core group, at once: pieces of one job are joined, and handed to the device.
+  std::vector<uint64_t> Add(const std::vector<std::pair<uint64_t, LeafRange>>& pieces) {
+    executor::v1::ToExecutor message;
+    std::vector<uint64_t> ids;
+    for (const auto& [job, leaves] : pieces) {
+      ids.push_back(h_.AddPiece(job, leaves, &message));
+      message.mutable_runs(message.runs_size() - 1)->set_group(0);
+    }
+    h_.Send(std::move(message));
+    return ids;
+  }
+  void Cancel(const std::vector<uint64_t>& pieces) {
+    executor::v1::ToExecutor message;
+    message.mutable_cancel_pieces()->Assign(pieces.begin(), pieces.end());
+    h_.Send(std::move(message));
+  }
+  void FinishAll(size_t done) {
+    tandem::testing::HangsReleased() = true;
+    h_.Until([&] { return h_.done().size() == done; });
+  }
+  std::vector<float> Values(uint64_t piece) const {
+    return ValuesOf<float>(h_.OutputBytes(h_.done().at(piece).outputs(0)));
+  }
+
+  // One thread, so that nothing runs beside it; and a batch waits on the device however short it
+  // is.
+  static HarnessOptions OneByOne() {
+    HarnessOptions options;
+    options.threads_a_group = 1;
+    options.limits.emplace().queue_ns = 0;
+    return options;
+  }
+  Harness h_{OneByOne()};
+  uint64_t running_ = 0;
+};
+
+TEST_F(WithdrawTest, WhatWaitsOnTheDeviceComesBackAndWhatWasJoinedWithItRuns) {
+  const std::vector<uint64_t> waiting = Add({{2, {0, 1}}, {2, {1, 2}}});
+  Cancel({running_, waiting[0]});  // the first has begun
+  EXPECT_THAT(h_.returned(), ElementsAre(waiting[0]));
+  FinishAll(2);
+  EXPECT_EQ(h_.counter("withdrawn_batches"), 1u);
+  EXPECT_THAT(Values(waiting[1]), ElementsAre(6, 8));
+  EXPECT_FALSE(h_.done().contains(waiting[0]));
+  // It may be given again.
+  const uint64_t again = Add({{2, {0, 1}}}).front();
+  FinishAll(3);
+  EXPECT_THAT(Values(again), ElementsAre(2, 4));
+}
+
+TEST_F(WithdrawTest, WhatWaitsOnTheDeviceCanBeCutShort) {
+  const uint64_t both = Add({{2, {0, 2}}}).front();
+  executor::v1::ToExecutor message;
+  for (const uint64_t piece : {running_, both}) {
+    executor::v1::ShrinkPiece* shrink = message.add_shrinks();
+    shrink->set_piece(piece);
+    shrink->set_leaves(piece == both ? 1 : 0);
+  }
+  h_.Send(std::move(message));
+  EXPECT_EQ(h_.shrunk().at(running_), 1u);
+  EXPECT_EQ(h_.shrunk().at(both), 1u);
+  FinishAll(2);
+  EXPECT_EQ(h_.counter("withdrawn_batches"), 1u);
+  EXPECT_THAT(Values(both), ElementsAre(2, 4));
+}
+
+TEST_F(WithdrawTest, WhatNobodyWaitsForIsNotRunAgain) {
+  const std::vector<uint64_t> waiting = Add({{2, {0, 1}}, {2, {1, 2}}});
+  executor::v1::ToExecutor forget;
+  forget.add_forget_jobs(2);
+  h_.Send(std::move(forget));
+  Cancel({waiting[0]});
+  FinishAll(1);
+  EXPECT_EQ(h_.counter("withdrawn_batches"), 1u);
+  EXPECT_TRUE(h_.done().contains(running_));
+}
+
 TEST(ExecutorTest, ShutdownGivesBackWhatHasNotBegun) {
   Harness h;
   const std::vector<float> x(10, 4);

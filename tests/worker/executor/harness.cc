@@ -34,12 +34,12 @@ std::string NewFolder() {
 }
 
 // Two groups over the same cores: enough to have two lanes on any machine.
-std::vector<CoreGroup> TwoGroups() {
+std::vector<CoreGroup> TwoGroups(int threads) {
   const auto domains = ReadCacheDomains();
   CHECK_OK(domains);
   std::vector<int> cpus;
   for (const CacheDomain& domain : *domains) cpus.insert(cpus.end(), domain.begin(), domain.end());
-  return {CoreGroup{cpus, 2}, CoreGroup{cpus, 2}};
+  return {CoreGroup{cpus, threads}, CoreGroup{cpus, threads}};
 }
 
 }  // namespace
@@ -143,13 +143,14 @@ Harness::Harness(const HarnessOptions& options)
     emulated_ = gpu.get();
     GpuDeviceOptions device;
     device.kind = DeviceKind::kEmulated;
-    device.cores = TwoGroups().front();
+    device.cores = TwoGroups(options.threads_a_group).front();
     device.engine = options.engine;
     auto made = GpuDevice::Make(std::move(gpu), device, &log_);
     CHECK_OK(made);
     device_ = *std::move(made);
   } else {
-    device_ = std::make_unique<CpuDevice>(TwoGroups(), MachineInfo{"test", 1 << 20}, &log_);
+    device_ = std::make_unique<CpuDevice>(TwoGroups(options.threads_a_group),
+                                          MachineInfo{"test", 1 << 20}, &log_);
   }
   JobResources resources;
   resources.sources = [source = source_](const std::string&) { return source; };

@@ -71,6 +71,7 @@ struct HarnessOptions {
   uint64_t cache_bytes = uint64_t{1} << 30;
   std::optional<ExecutorLimits> limits;  // else those for its device
   bool builtin_kernels = false;
+  int threads_a_group = 2;  // of its two core groups
   std::optional<EmulatedOptions> emulated;
   GpuEngineOptions engine;
 };
