@@ -125,12 +125,17 @@ TEST(ExplainJob, NothingBindsADeviceThatHadNothingToRun) {
   usage->clear_up_ns();
   usage->clear_down_ns();
   usage->set_grid_ns(5 * kSecond);  // of the ten of the job
+  usage->set_body_ns(4 * kSecond);
   const v1::Finding finding = Find(job, "DEVICES");
   EXPECT_THAT(finding.what(), HasSubstr("; gpu had nothing to run for 50% of its time"));
   EXPECT_THAT(finding.what(), Not(HasSubstr("bound by")));
   EXPECT_THAT(finding.advice(), HasSubstr("tandem worker explain"));
   usage->set_grid_ns(5 * kSecond + 1);
   EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("gpu is bound by its grids"));
+  usage->set_grid_ns(kSecond);  // by its own clock; by its executor's it was busy
+  usage->set_body_ns(5 * kSecond + 1);
+  EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("gpu is bound by its grids"));
+  usage->set_body_ns(4 * kSecond);
   usage->set_grid_ns(4 * kSecond);
   job.account.mutable_workers(1)->set_first_ns(3 * kSecond);  // its first grant: 4 s of 7 s
   EXPECT_THAT(Find(job, "DEVICES").what(), HasSubstr("gpu is bound by its grids"));
